@@ -1,0 +1,1 @@
+"""The thermocline command: parse, call, show. No SQL and no policy decision lives here."""

@@ -1,0 +1,91 @@
+"""Connections to the hot tier: opened in one place, where the driver's errors become ours."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from thermocline.errors import Busy, Misconfigured, PasswordRejected, ServerUnsuited, Unreachable
+from thermocline.masking import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OLDEST_MAJOR, NEWEST_MAJOR = 15, 18
+
+# libpq reports what happened before a session stands as text only.
+_REJECTED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry")
+_BUSY = ("too many clients", "remaining connection slots", "too many connections")
+_NOT_YET = ("the database system is starting up", "the database system is shutting down")
+
+
+@contextmanager
+def connect(dsn: str, *, timeout: int = 10, autocommit: bool = False) -> Iterator[psycopg.Connection]:
+    """A session that ends with the block: committed when it ends well, rolled back otherwise."""
+    session = _open(dsn, timeout=timeout, autocommit=autocommit)
+    try:
+        with session:
+            yield session
+    except (pg.AdminShutdown, pg.CrashShutdown) as error:
+        raise Unreachable(f"PostgreSQL at {where(dsn)} went away: {_first_line(error)}") from error
+
+
+def check_dsn(dsn: str) -> dict[str, str]:
+    """The parts of a DSN; refuses one that cannot be understood, without repeating it."""
+    try:
+        return {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
+    except psycopg.ProgrammingError as error:
+        raise Misconfigured(
+            f"hot.dsn is not a PostgreSQL connection string: {masked(_first_line(error))}",
+            next_step="Write it as postgresql://user:password@host:5432/database.",
+        ) from error
+
+
+def where(dsn: str) -> str:
+    """Host, port and database of a DSN, for messages."""
+    parts = check_dsn(dsn)
+    place = f"{parts.get('host', 'localhost')}:{parts.get('port', '5432')}"
+    return f"{place}/{parts.get('dbname', parts.get('user', ''))}"
+
+
+def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
+    parts = check_dsn(dsn)
+    parts.setdefault("connect_timeout", str(timeout))
+    parts.setdefault("application_name", "thermocline")
+    try:
+        session = psycopg.connect(make_conninfo(**parts), autocommit=autocommit)
+    except psycopg.OperationalError as error:
+        raise _classified(error, dsn) from error
+    major = session.info.server_version // 10000
+    if major < OLDEST_MAJOR:
+        session.close()
+        raise ServerUnsuited(
+            f"PostgreSQL at {where(dsn)} is version {major};"
+            f" Thermocline needs {OLDEST_MAJOR} to {NEWEST_MAJOR}.",
+            next_step="Upgrade the server, or unset hot.dsn to use the embedded one.",
+        )
+    return session
+
+
+def _classified(
+    error: psycopg.OperationalError, dsn: str
+) -> Unreachable | PasswordRejected | Misconfigured | Busy:
+    said = masked(_first_line(error))
+    if any(text in said for text in _REJECTED):
+        return PasswordRejected(f"PostgreSQL at {where(dsn)} does not let us in: {said}")
+    if 'database "' in said and "does not exist" in said:
+        return Misconfigured(
+            f"PostgreSQL at {where(dsn)} has no such database: {said}",
+            next_step="Create the database, or correct its name in hot.dsn.",
+        )
+    if any(text in said for text in _BUSY + _NOT_YET):
+        return Busy(f"PostgreSQL at {where(dsn)} takes no session now: {said}")
+    return Unreachable(f"PostgreSQL at {where(dsn)} cannot be reached: {said}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,1 @@
+"""Upkeep of the lake: compaction, tombstones, retention, expiration; each a pure plan and its execution."""
