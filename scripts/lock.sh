@@ -6,5 +6,6 @@ compile() {
         --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@"
 }
 compile --allow-unsafe requirements/bootstrap.in -o requirements/bootstrap.lock
-compile pyproject.toml -o requirements/runtime.lock
-compile pyproject.toml --group dev -c requirements/runtime.lock -o requirements/dev.lock
+# The larger set first, so that the smaller one is a part of it.
+compile pyproject.toml --group dev -o requirements/dev.lock
+compile pyproject.toml -c requirements/dev.lock -o requirements/runtime.lock

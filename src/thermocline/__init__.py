@@ -1,3 +1,3 @@
-"""Thermocline: recent time-series rows hot in PostgreSQL, all of them in an Iceberg lake, nothing dropped unproven."""
+"""Thermocline: recent rows hot in PostgreSQL, all of them in an Iceberg lake, nothing dropped unproven."""
 
 __version__ = "0.1.0"

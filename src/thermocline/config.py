@@ -1,4 +1,4 @@
-"""The one typed settings object: thermocline.toml below THERMOCLINE_* variables, with the origin of each value."""
+"""The one typed settings object: thermocline.toml and THERMOCLINE_* variables, each value with its origin."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ class SparkSettings(_Section):
     driver_memory: str = Field(
         "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Heap of the driver, as 512m or 2g."
     )
-    shuffle_partitions: int | None = Field(
-        None, ge=1, description="Unset: twice the cores of this machine."
-    )
+    shuffle_partitions: int | None = Field(None, ge=1, description="Unset: twice the cores of this machine.")
     ivy_settings: Path | None = Field(
         None, description="An Ivy settings file, for fetching jars through a company mirror."
     )
@@ -149,7 +147,9 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],  # noqa: ARG003
         init_settings: PydanticBaseSettingsSource,
-        **_others: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what `load` hands over: it reads the sources itself, to know where a value is from."""
         return (init_settings,)
@@ -202,7 +202,7 @@ def variable(key: str) -> str:
 
 
 def load(**overrides: Any) -> Loaded:
-    """Read file and environment; refuse what is unknown or wrong, by name. Overrides are top-level settings."""
+    """Read file and environment; refuse what is unknown or wrong, by name. Overrides are settings too."""
     _refuse_unknown_variables()
     file = _config_file()
     from_file = _read_toml(file) if file else {}

@@ -103,9 +103,7 @@ class PortTaken(Busy):
     """The port is taken by another program."""
 
     code = "hot.port_taken"
-    next_step_by_default = (
-        "Set THERMOCLINE_HOT_PORT to a free port, or leave it unset and one is found."
-    )
+    next_step_by_default = "Set THERMOCLINE_HOT_PORT to a free port, or leave it unset and one is found."
 
 
 class Unreachable(ThermoclineError):
@@ -168,9 +166,7 @@ class JarsUnavailable(ThermoclineError):
 
     code = "jars.unavailable"
     exit_code = ExitCode.UNREACHABLE
-    next_step_by_default = (
-        "The first start needs the network once. Behind a mirror, set spark.ivy_settings."
-    )
+    next_step_by_default = "The first start needs the network once. Behind a mirror, set spark.ivy_settings."
 
 
 class JarCorrupt(Refused):

@@ -1,1 +1,1 @@
-"""The web console: shows and asks what the command shows and asks. No SQL and no policy decision lives here."""
+"""The web console: shows what the command shows. No SQL and no policy decision lives here."""

@@ -1,1 +1,1 @@
-"""The hot tier: embedded or external PostgreSQL, the SQL installed in it, and every SQL statement as a file."""
+"""The hot tier: embedded or external PostgreSQL, the SQL installed in it, every SQL statement as a file."""

@@ -45,6 +45,11 @@ def check_dsn(dsn: str) -> dict[str, str]:
         ) from error
 
 
+def without_password(dsn: str) -> str:
+    """The same address without its password."""
+    return make_conninfo(**{key: value for key, value in check_dsn(dsn).items() if key != "password"})
+
+
 def where(dsn: str) -> str:
     """Host, port and database of a DSN, for messages."""
     parts = check_dsn(dsn)

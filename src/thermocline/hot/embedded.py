@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL server: made, started, found again and stopped, safely against crashes and each other."""
+"""The embedded PostgreSQL server: made, started, found again, stopped; safe against crashes and rivals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +18,22 @@ import psutil
 
 from thermocline import log as logs
 from thermocline.crash import crash_point
-from thermocline.errors import Busy, DiskFull, HomeNotUsable, PasswordRejected, PortTaken
-from thermocline.errors import ServerFailed, Unreachable
+from thermocline.errors import (
+    Busy,
+    DiskFull,
+    HomeNotUsable,
+    PasswordRejected,
+    PortTaken,
+    ServerFailed,
+    Unreachable,
+)
 from thermocline.hot.binaries import Binaries
 from thermocline.hot.service_user import ServiceUser
+from thermocline.masking import masked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from thermocline.config import HotSettings
     from thermocline.home import Home
 
@@ -123,7 +132,7 @@ class EmbeddedServer:
             raise PasswordRejected(f"The password file {file} is gone.", next_step=advice) from error
         except (OSError, UnicodeDecodeError) as error:
             raise PasswordRejected(f"The password file {file} is damaged.", next_step=advice) from error
-        if not password or not set(password) <= set(_PASSWORD_LETTERS):
+        if not password or not set(password) <= set(_LETTERS):
             raise PasswordRejected(f"The password file {file} is damaged.", next_step=advice)
         return password
 
@@ -192,7 +201,7 @@ class EmbeddedServer:
         _sync_folder(self.folder)
 
     def _set_password(self, binaries: Binaries, user: ServiceUser, data: Path) -> None:
-        password = "".join(secrets.choice(_PASSWORD_LETTERS) for _ in range(32))
+        password = "".join(secrets.choice(_LETTERS) for _ in range(32))
         self._single_user(binaries, user, data, f"ALTER ROLE {ROLE} PASSWORD '{password}'")
         file = self.home.password(self.major)
         new = file.with_suffix(".new")
@@ -268,7 +277,7 @@ class EmbeddedServer:
         return "is still in use" in said or "lock file" in said
 
     def _remove_stale_pid_file(self) -> None:
-        """A crash leaves postmaster.pid behind; PostgreSQL refuses to start when its pid lives on as something else."""
+        """A crash leaves postmaster.pid behind, and its pid may live on as another process."""
         lines = self._pid_file()
         if lines and not (lines[0].isdigit() and self._is_our_postmaster(int(lines[0]))):
             (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -276,9 +285,7 @@ class EmbeddedServer:
     def _choose_port(self) -> int:
         if self.settings.port is not None:
             if not _is_free(self.settings.port):
-                raise PortTaken(
-                    f"Port {self.settings.port}, set by hot.port, is taken by another program."
-                )
+                raise PortTaken(f"Port {self.settings.port}, set by hot.port, is taken by another program.")
             return self.settings.port
         try:
             remembered = int(self.home.port(self.major).read_text())
@@ -352,7 +359,7 @@ class EmbeddedServer:
     def _run(self, user: ServiceUser, command: list[str], text: str = "") -> None:
         result = self._popen(user, command, text)
         if result.returncode != 0:
-            raise _start_failure(f"{Path(command[0]).name}: {logs.masked(result.stdout.strip())}")
+            raise _start_failure(f"{Path(command[0]).name}: {masked(result.stdout.strip())}")
 
     def _write(self, user: ServiceUser, file: Path, text: str) -> None:
         file.write_text(text)
@@ -378,7 +385,7 @@ class EmbeddedServer:
             yield
 
 
-_PASSWORD_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
 
 
 def _settings_file(settings: Mapping[str, str]) -> str:

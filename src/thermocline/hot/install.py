@@ -1,10 +1,9 @@
-"""Installs our SQL into a database: migrations once, functions anew, in one transaction; and takes it out again."""
+"""Installs our SQL into a database, all of it or nothing: migrations once, functions anew; and removes it."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from psycopg import errors as pg
 
 from thermocline import __version__
 from thermocline import log as logs
+from thermocline.checks import Check
 from thermocline.crash import crash_point
 from thermocline.errors import MigrationEdited, NewerInstalled, Refused, ServerUnsuited, StillInUse
 from thermocline.hot import statements
@@ -20,6 +20,8 @@ from thermocline.hot.connection import connect
 from thermocline.hot.statements import SqlFile, query
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg import Connection
 
 log = logs.get(__name__)
@@ -61,6 +63,20 @@ def installed(session: Connection) -> Installed | None:
     return Installed(*row) if row else None
 
 
+def check(present: Installed | None) -> Check:
+    """What doctor says of the installed SQL."""
+    release = Release()
+    if present is None:
+        return Check.warning("SQL", "not installed in this database", "`thermocline up` installs it.")
+    if _newer(present.version, release.version):
+        return Check.failed(
+            "SQL", f"{present.version} is newer than this Thermocline", "Upgrade this Thermocline."
+        )
+    if present.sha256 != release.sha256:
+        return Check.warning("SQL", f"{present.version} is not this one", "`thermocline up` upgrades it.")
+    return Check.ok("SQL", present.version)
+
+
 def install(dsn: str, release: Release | None = None, *, timeout: int = 10) -> bool:
     """Bring the database to this release; false when it was there already. All of it or nothing."""
     release = release or Release()
@@ -83,9 +99,7 @@ def _install(session: Connection, release: Release) -> bool:
         )
     present = installed(session)
     if present and _newer(present.version, release.version):
-        raise NewerInstalled(
-            f"The database holds Thermocline {present.version}; this is {release.version}."
-        )
+        raise NewerInstalled(f"The database holds Thermocline {present.version}; this is {release.version}.")
     if present and present.sha256 == release.sha256:
         return False
     _run_migrations(session, release)
@@ -93,9 +107,7 @@ def _install(session: Connection, release: Release) -> bool:
     for file in release.functions:
         _run(session, file)
     _drop_functions_of_before(session)
-    session.execute(
-        query("record_release"), {"version": release.version, "sha256": release.sha256}
-    )
+    session.execute(query("record_release"), {"version": release.version, "sha256": release.sha256})
     crash_point("install.before_commit")
     session.commit()
     log.info("sql installed", version=release.version, before=present and present.version)
@@ -117,9 +129,7 @@ def _run_migrations(session: Connection, release: Release) -> None:
             _run(session, file)
             session.execute(query("record_migration"), {"name": file.name, "sha256": file.sha256})
         elif done[file.name] != file.sha256:
-            raise MigrationEdited(
-                f"The migration {file.name} was changed after this database had run it."
-            )
+            raise MigrationEdited(f"The migration {file.name} was changed after this database had run it.")
 
 
 def _run(session: Connection, file: SqlFile) -> None:
@@ -176,9 +186,7 @@ def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
 
 
 def _tables_not_ours(session: Connection) -> list[str]:
-    ours = {
-        name for file in statements.migrations() for name in _CREATE_TABLE.findall(file.text.lower())
-    }
+    ours = {name for file in statements.migrations() for name in _CREATE_TABLE.findall(file.text.lower())}
     found = session.execute(query("tables_in_schemas"), {"schemas": list(SCHEMAS)})
     return [f"table {name}" for (name,) in found if name not in ours]
 

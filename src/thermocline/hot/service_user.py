@@ -1,4 +1,4 @@
-"""The unprivileged user that runs the embedded server when we are root, and the folders it must pass through."""
+"""Who runs the embedded server when we are root, and the folders that user must pass through."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import pwd
 import struct
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thermocline import log as logs
 from thermocline.errors import HomeNotUsable, Misconfigured
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 log = logs.get(__name__)
 
@@ -82,10 +84,7 @@ class ServiceUser:
         entries = _read_acl(folder)
         if any(tag == _USER and uid == self.uid for tag, _, uid in entries):
             mask = next((perm for tag, perm, _ in entries if tag == _MASK), 0o7)
-            return any(
-                tag == _USER and uid == self.uid and perm & mask & _PASS
-                for tag, perm, uid in entries
-            )
+            return any(tag == _USER and uid == self.uid and perm & mask & _PASS for tag, perm, uid in entries)
         if status.st_gid == self.gid:
             return bool(status.st_mode & 0o010)
         return bool(status.st_mode & 0o001)
@@ -103,9 +102,7 @@ class ServiceUser:
         )
         kept = [e for e in entries if e[0] != _MASK and not (e[0] == _USER and e[2] == self.uid)]
         granted = sorted([*kept, (_USER, _PASS, self.uid), (_MASK, mask | _PASS, _NO_ID)])
-        packed = struct.pack("<I", _ACL_VERSION) + b"".join(
-            struct.pack("<HHI", *entry) for entry in granted
-        )
+        packed = struct.pack("<I", _ACL_VERSION) + b"".join(struct.pack("<HHI", *entry) for entry in granted)
         try:
             os.setxattr(folder, _ACL_ATTRIBUTE, packed)
         except (OSError, AttributeError) as error:
@@ -123,4 +120,4 @@ def _read_acl(folder: Path) -> list[tuple[int, int, int]]:
         packed = os.getxattr(folder, _ACL_ATTRIBUTE)
     except (OSError, AttributeError):
         return []
-    return [entry for entry in struct.iter_unpack("<HHI", packed[4:])]
+    return list(struct.iter_unpack("<HHI", packed[4:]))

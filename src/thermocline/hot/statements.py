@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, LiteralString, cast
+from typing import TYPE_CHECKING, Any, LiteralString
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -29,13 +29,19 @@ class SqlFile:
     @property
     def statement(self) -> LiteralString:
         """The text, as psycopg wants it: it comes from our package, never from a user."""
-        return cast("LiteralString", self.text)
+        return _literal(self.text)
+
+
+def _literal(text: str) -> LiteralString:
+    """Our own files are as trustworthy as our own source."""
+    trusted: Any = text
+    return trusted  # type: ignore[no-any-return]
 
 
 @cache
 def query(name: str) -> LiteralString:
     """The statement in `sql/queries/<name>.sql`."""
-    return cast("LiteralString", (_ROOT / "queries" / f"{name}.sql").read_text("utf-8"))
+    return _literal((_ROOT / "queries" / f"{name}.sql").read_text("utf-8"))
 
 
 def migrations() -> list[SqlFile]:
@@ -50,8 +56,7 @@ def functions() -> list[SqlFile]:
 
 def _folder(name: str) -> list[SqlFile]:
     found = [
-        SqlFile(entry.name.removesuffix(".sql"), entry.read_text("utf-8"))
-        for entry in _walk(_ROOT / name)
+        SqlFile(entry.name.removesuffix(".sql"), entry.read_text("utf-8")) for entry in _walk(_ROOT / name)
     ]
     return sorted(found, key=lambda file: file.name)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from psycopg.rows import class_row
 
-from thermocline.checks import Check
+from thermocline.checks import Check, Verdict
+from thermocline.errors import ServerUnsuited
 from thermocline.hot.connection import NEWEST_MAJOR, OLDEST_MAJOR, connect
 from thermocline.hot.statements import query
 
@@ -39,6 +40,11 @@ class ServerFacts:
     now: datetime
     fsync: str
 
+    @property
+    def version(self) -> str:
+        """As people write it: 18.4."""
+        return f"{self.server_version_num // 10000}.{self.server_version_num % 10000}"
+
 
 def look(dsn: str, *, timeout: int = 10) -> ServerFacts:
     """Ask the server, in one statement that needs no rights."""
@@ -64,6 +70,16 @@ def judge(facts: ServerFacts, clock: Callable[[], datetime] = lambda: datetime.n
         _fsync(facts),
         _clock(facts, clock()),
     ]
+
+
+def require(facts: ServerFacts) -> None:
+    """Refuse a server that cannot carry Thermocline, with every reason at once."""
+    failed = [check for check in judge(facts) if check.verdict is Verdict.FAILED]
+    if failed:
+        raise ServerUnsuited(
+            " ".join(check.found for check in failed),
+            next_step=" ".join(check.fix or "" for check in failed),
+        )
 
 
 def _set(name: str, value: str) -> str:
@@ -133,8 +149,7 @@ def _create(facts: ServerFacts) -> Check:
         return Check.failed(
             "create right",
             f"The role {facts.role} may not create schemas in {facts.database}.",
-            f"As its owner: GRANT CREATE ON DATABASE {_quoted(facts.database)}"
-            f" TO {_quoted(facts.role)};",
+            f"As its owner: GRANT CREATE ON DATABASE {_quoted(facts.database)} TO {_quoted(facts.role)};",
         )
     return Check.ok("create right", f"{facts.role} may create schemas in {facts.database}")
 

@@ -1,4 +1,4 @@
-"""The Iceberg catalogs `lake` (live) and `cold`: one description each, which Spark and PyIceberg both open by that name."""
+"""The Iceberg catalogs `lake` (live) and `cold`: each described once, opened by Spark and by PyIceberg."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
-
-from psycopg.conninfo import conninfo_to_dict
 
 from thermocline.errors import CatalogFailed, Misconfigured
+from thermocline.lake.address import PostgresAddress
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 
 LAKE, COLD = "lake", "cold"
 _S3 = re.compile(r"s3[an]?://")
-# Options of a libpq address that PostgreSQL's JDBC driver understands by the same name.
-_SAME_IN_JDBC = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 
 @dataclass(frozen=True)
@@ -50,9 +46,9 @@ class CatalogDescription:
         if self.kind == "jdbc":
             common |= {
                 "type": "jdbc",
-                "uri": self._jdbc_url,
-                "jdbc.user": self._address.get("user", ""),
-                "jdbc.password": self._address.get("password", ""),
+                "uri": self._address.jdbc_url(self.schema),
+                "jdbc.user": self._address.user,
+                "jdbc.password": self._address.password,
                 "jdbc.schema-version": "V1",
             }
         else:
@@ -67,7 +63,11 @@ class CatalogDescription:
         """Properties for PyIceberg."""
         common = {"warehouse": self.warehouse}
         if self.kind == "jdbc":
-            common |= {"type": "sql", "uri": self._sqlalchemy_url, "init_catalog_tables": "false"}
+            common |= {
+                "type": "sql",
+                "uri": self._address.sqlalchemy_url(self.schema),
+                "init_catalog_tables": "false",
+            }
         else:
             common |= {"type": "rest", "uri": self.uri}
         return common | _both_regions(self.properties)
@@ -84,43 +84,8 @@ class CatalogDescription:
             ) from error
 
     @cached_property
-    def _address(self) -> dict[str, str]:
-        parts = {key: str(value) for key, value in conninfo_to_dict(self.uri).items() if value}
-        host = parts.setdefault("host", "localhost")
-        parts.setdefault("port", "5432")
-        if host.startswith("/") or "," in host:
-            raise Misconfigured(
-                f"The catalog {self.name} is on PostgreSQL at {host!r}; Spark needs one host and a port.",
-                next_step="Name a TCP host in hot.dsn or in the catalog's uri.",
-            )
-        if "user" not in parts:
-            raise Misconfigured(
-                f"The address of the catalog {self.name} names no user.",
-                next_step="Write hot.dsn as postgresql://user:password@host:5432/database.",
-            )
-        parts.setdefault("dbname", parts["user"])
-        return parts
-
-    @property
-    def _jdbc_url(self) -> str:
-        address = self._address
-        options = {"currentSchema": self.schema} | {
-            key: address[key] for key in _SAME_IN_JDBC if key in address
-        }
-        place = f"{address['host']}:{address['port']}/{quote(address['dbname'], safe='')}"
-        return f"jdbc:postgresql://{place}?{urlencode(options)}"
-
-    @property
-    def _sqlalchemy_url(self) -> str:
-        address = self._address
-        options = {"options": f"-csearch_path={self.schema}"} | {
-            key: address[key] for key in _SAME_IN_JDBC if key in address
-        }
-        who = quote(address["user"], safe="")
-        if "password" in address:
-            who += ":" + quote(address["password"], safe="")
-        place = f"{address['host']}:{address['port']}/{quote(address['dbname'], safe='')}"
-        return f"postgresql+psycopg://{who}@{place}?{urlencode(options)}"
+    def _address(self) -> PostgresAddress:
+        return PostgresAddress.parse(self.uri, f"the catalog {self.name}")
 
 
 def describe(settings: Settings, home: Home, hot_dsn: str) -> dict[str, CatalogDescription]:
@@ -139,9 +104,7 @@ def warehouses(settings: Settings, home: Home) -> dict[str, str]:
     }
 
 
-def _describe(
-    name: str, chosen: CatalogSettings, home: Home, hot_dsn: str
-) -> CatalogDescription:
+def _describe(name: str, chosen: CatalogSettings, home: Home, hot_dsn: str) -> CatalogDescription:
     if chosen.catalog == "rest":
         if not chosen.uri:
             raise Misconfigured(f"{name}.catalog is rest, but {name}.uri is not set.")

@@ -1,4 +1,4 @@
-"""The jars that Spark needs beyond its own: fetched once from Maven by Ivy, checked by hash, offline ever after."""
+"""The jars that Spark needs beyond its own: fetched once by Ivy, checked by hash, offline ever after."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def fetch(
     ivy_settings: Path | None = None,
     progress: Callable[[str], None] = lambda _line: None,
 ) -> None:
-    """Fetch what is missing; afterwards every jar is whole and verified, or there is an error and none is half there."""
+    """Fetch what is missing: afterwards every jar is whole and verified, or there is an error and none is."""
     wanted = missing(jars, home)
     if not wanted:
         return
@@ -108,7 +108,14 @@ def _run_ivy(
 ) -> None:
     (work / "ivy.xml").write_text(_ivy_module(wanted))
     command = [str(java.executable), "-cp", _ivy_classpath(), "org.apache.ivy.Main"]
-    command += ["-ivy", str(work / "ivy.xml"), "-cache", str(home.ivy / "cache"), "-confs", "default"]
+    command += [
+        "-ivy",
+        str(work / "ivy.xml"),
+        "-cache",
+        str(home.ivy / "cache"),
+        "-confs",
+        "default",
+    ]
     command += ["-retrieve", str(work / "[organisation]_[artifact]-[revision].[ext]")]
     if ivy_settings is not None:
         command += ["-settings", str(ivy_settings)]

@@ -1,4 +1,4 @@
-"""The Java that runs Spark: the system's if it is new enough, else the packaged one behind a small launcher."""
+"""The Java that runs Spark: the system's if new enough, else the packaged one behind a small launcher."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAST_MAJOR = 17
 # Spark asks for a module that the packaged runtime does not have; nothing of ours needs it.
 _LAUNCHER = """\
 #!/bin/sh
-# Written by Thermocline: the packaged Java, without the one module it lacks, trusting the system's certificates.
+# Written by Thermocline: the packaged Java, less the one module it lacks, with the system's certificates.
 count=$#
 while [ "$count" -gt 0 ]; do
     argument=$1
@@ -150,8 +150,6 @@ def _trust_store(home: Home) -> Path | None:
     ]
     store.parent.mkdir(parents=True, exist_ok=True)
     new = store.with_name(f"cacerts.{os.getpid()}")
-    new.write_bytes(
-        pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(_STORE_PASSWORD))
-    )
+    new.write_bytes(pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(_STORE_PASSWORD)))
     new.rename(store)
     return store

@@ -1,10 +1,9 @@
-"""The Spark session: made in one place, quiet, in UTC, with both Iceberg catalogs, on a laptop or a cluster."""
+"""The Spark session: made in one place, quiet, in UTC, with both catalogs, on a laptop or a cluster."""
 
 from __future__ import annotations
 
 import os
 from importlib.resources import as_file, files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thermocline import log as logs
@@ -13,6 +12,7 @@ from thermocline.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -57,26 +57,23 @@ def open_session(
 ) -> SparkSession:
     """The one session of this process, with the catalogs set on it."""
     from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     for folder in (home.spark, home.root / "logs"):
         folder.mkdir(parents=True, exist_ok=True)
     os.environ["JAVA_HOME"] = str(java.home)
+    if settings.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if SparkContext._active_spark_context is None:
         conf = SparkConf(loadDefaults=False)
-        conf.setAll(configuration(settings, home, jars).items())
+        conf.setAll(list(configuration(settings, home, jars).items()))
         output = home.root / "logs" / "spark-driver.log"
         try:
             with output.open("ab") as file:
-                gateway = SparkContext._gateway or launch_gateway(
-                    conf, {"stdout": file, "stderr": file}
-                )
+                gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
             SparkContext(conf=conf, gateway=gateway)
-        except (PySparkException, OSError) as error:
-            raise _start_failure(output, error) from error
-        except Exception as error:
+        except Exception as error:  # py4j, pyspark and the system each have their own
             raise _start_failure(output, error) from error
         log.info("spark started", master=settings.master, java=java.version, source=java.source)
     session = SparkSession.builder.getOrCreate()

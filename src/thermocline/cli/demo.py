@@ -1,0 +1,39 @@
+"""The demo: the product at work on this machine, with what exists so far."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thermocline.cli.invocation import Invocation, Json, Verbose
+from thermocline.tour import Tour
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the server running afterwards.")] = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show the stack at work: readings in PostgreSQL, copied to the lake by Spark, read back two ways.
+
+    Example: thermocline demo --keep
+    """
+    call = Invocation(json=json, verbose=verbose)
+    stack = call.stack
+    result = stack.up(call.out.step)
+    try:
+        told = Tour(stack).run(call.out.step)
+        call.out.say("\n[bold]The same question, asked of PostgreSQL, Spark and PyIceberg:[/]")
+        call.out.say("  day         readings  mean temperature")
+        for day, readings, mean in told.days:
+            call.out.say(f"  {day}  {readings:>8}  {mean:>16.3f}")
+        call.out.facts("\nAll three answer alike", told.facts)
+    finally:
+        if result.started and not keep:
+            with call.out.step("Stopping PostgreSQL"):
+                stack.down()
+    call.out.say(
+        "\nNext: [bold]thermocline up[/], then [bold]thermocline psql[/]. Everything lies in "
+        f"{result.home}; [bold]thermocline down[/] stops the server."
+    )

@@ -1,0 +1,138 @@
+"""What people and programs are shown: one interface, as text with progress or as one JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from thermocline.checks import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from thermocline.errors import ThermoclineError
+
+_MARKS = {Verdict.OK: "[green]ok[/]", Verdict.WARNING: "[yellow]warning[/]", Verdict.FAILED: "[red]failed[/]"}
+
+
+class Output(Protocol):
+    """The two ways of showing."""
+
+    def step(self, title: str) -> Any:
+        """A piece of work that takes a while: a context manager that yields a function for news of it."""
+
+    def say(self, text: str) -> None:
+        """A sentence for a person; programs are not told."""
+
+    def facts(self, title: str, facts: dict[str, Any]) -> None:
+        """Named values: the result of a command."""
+
+    def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Rows: the result of a command."""
+
+    def error(self, error: ThermoclineError) -> None:
+        """What went wrong and what to do."""
+
+
+class TextOutput:
+    """For people: results on stdout, progress and errors on stderr."""
+
+    def __init__(self) -> None:
+        self.out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        self.err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Callable[[str], None]]:
+        """A spinner on a terminal; elsewhere a line when it begins to take time and one when it is done."""
+        began = time.monotonic()
+        if self.err.is_terminal:
+            with self.err.status(escape(title)) as status:
+                yield lambda news: status.update(f"{escape(title)}: {escape(news)}")
+        else:
+            self.err.print(f"{escape(title)} ...")
+            yield lambda news: self.err.print(f"  {escape(news)}")
+        self.err.print(f"[green]✓[/] {escape(title)} [dim]{time.monotonic() - began:.1f} s[/]")
+
+    def say(self, text: str) -> None:
+        """A sentence; may hold Rich markup."""
+        self.out.print(text)
+
+    def facts(self, title: str, facts: dict[str, Any]) -> None:
+        """A title and aligned lines under it."""
+        self.out.print(f"[bold]{escape(title)}[/]")
+        width = max(map(len, facts), default=0)
+        for name, value in facts.items():
+            self.out.print(f"  {name.replace('_', ' '):<{width}}  {escape(_shown(value))}", soft_wrap=True)
+
+    def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """A table that fits the terminal."""
+        table = Table(title=escape(name), title_justify="left", box=None, header_style="bold", pad_edge=False)
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(
+                *(_MARKS[cell] if isinstance(cell, Verdict) else escape(_shown(cell)) for cell in row)
+            )
+        self.out.print(table)
+
+    def error(self, error: ThermoclineError) -> None:
+        """Two lines on stderr: what, and what to do."""
+        self.err.print(f"[bold red]Error[/] [dim]({error.code})[/]: {escape(error.message)}", soft_wrap=True)
+        self.err.print(f"[bold]What to do:[/] {escape(error.next_step)}", soft_wrap=True)
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={inner}" for key, inner in value.items()) or "-"
+    return str(value)
+
+
+class JsonOutput:
+    """For programs: exactly one JSON object on stdout."""
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Callable[[str], None]]:
+        """Programs are not shown progress."""
+        del title
+        yield lambda _news: None
+
+    def say(self, text: str) -> None:
+        """Programs are not told sentences."""
+
+    def facts(self, title: str, facts: dict[str, Any]) -> None:
+        """The facts as one object."""
+        del title
+        self._print(facts)
+
+    def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """One object whose only member, of the table's name, is a list of objects."""
+        keys = [column.lower().replace(" ", "_") for column in columns]
+        self._print({name: [dict(zip(keys, row, strict=True)) for row in rows]})
+
+    def error(self, error: ThermoclineError) -> None:
+        """The same two sentences and the codes."""
+        self._print(
+            {
+                "error": {
+                    "code": error.code,
+                    "message": error.message,
+                    "next_step": error.next_step,
+                    "exit_code": int(error.exit_code),
+                }
+            }
+        )
+
+    def _print(self, value: Any) -> None:
+        sys.stdout.write(json.dumps(value, default=str, ensure_ascii=False) + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,268 @@
+"""The whole stack as one object: what `up` starts, and what the rooms above are handed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from thermocline.checks import Check
+from thermocline.errors import ThermoclineError
+from thermocline.home import Home
+from thermocline.hot import install, suitability
+from thermocline.hot.binaries import Binaries
+from thermocline.hot.connection import check_dsn, connect, where, without_password
+from thermocline.hot.embedded import EmbeddedServer
+from thermocline.lake import catalogs, jars, java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql import SparkSession
+
+    from thermocline.config import Settings
+    from thermocline.lake.catalogs import CatalogDescription
+    from thermocline.lake.java import Java
+
+    Step = Callable[[str], AbstractContextManager[Callable[[str], None]]]
+
+
+@dataclass(frozen=True)
+class Up:
+    """What `up` brought about."""
+
+    dsn: str
+    home: str
+    warehouse: str
+    embedded: bool
+    started: bool
+    installed: bool
+    postgres: str
+    pid: int | None
+    java: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """What runs and what it holds, without starting anything."""
+
+    home: str
+    embedded: bool
+    running: bool
+    pid: int | None
+    server: str
+    postgres: str
+    installed: str | None
+    lake_tables: int
+    warehouse: str
+
+
+class Stack:
+    """PostgreSQL, Spark and the Iceberg catalogs of one set of settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.home = Home(settings.home)
+        self._external = settings.hot.dsn.get_secret_value() if settings.hot.dsn else None
+        self._server = EmbeddedServer(self.home, settings.hot)
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the hot tier is the server that Thermocline runs itself."""
+        return self._external is None
+
+    @property
+    def dsn(self) -> str:
+        """How to connect to the hot tier; refuses when the embedded server does not run."""
+        return self._external or self._server.dsn()
+
+    @property
+    def dsn_without_password(self) -> str:
+        """The same, fit for a command line, where everybody can read it."""
+        return without_password(self.dsn)
+
+    @property
+    def password_environment(self) -> dict[str, str]:
+        """The password, as libpq's programs take it from their environment."""
+        password = check_dsn(self.dsn).get("password")
+        return {"PGPASSWORD": password} if password else {}
+
+    def psql_program(self) -> str | None:
+        """The packaged psql, where there is one."""
+        try:
+            return Binaries.of(self.settings.hot.version).program("psql")
+        except ThermoclineError:
+            return None
+
+    @property
+    def warehouse(self) -> str:
+        """Where the live lake's files are."""
+        return catalogs.warehouses(self.settings, self.home)[catalogs.LAKE]
+
+    def up(self, step: Step, *, reset_password: bool = False) -> Up:
+        """Fetch what is missing, start the server, install the SQL; each only if it is needed.
+
+        The network comes first: when it fails, nothing has been started.
+        """
+        self.home.prepare()
+        runtime = self.java
+        self._fetch_jars(step)
+        started = False
+        if self.is_embedded and (reset_password or self._server.running() is None):
+            with step(f"Starting PostgreSQL {self.settings.hot.version}"):
+                started = self._server.start(reset_password=reset_password)
+        elif self.is_embedded:
+            self._server.start()
+        facts = suitability.look(self.dsn, timeout=self.settings.hot.connect_timeout)
+        suitability.require(facts)
+        with step("Installing SQL"):
+            installed = install.install(self.dsn, timeout=self.settings.hot.connect_timeout)
+        running = self._server.running() if self.is_embedded else None
+        return Up(
+            dsn=self.dsn,
+            home=str(self.home.root),
+            warehouse=self.warehouse,
+            embedded=self.is_embedded,
+            started=started,
+            installed=installed,
+            postgres=facts.version,
+            pid=running.pid if running else None,
+            java=f"{runtime.version} ({runtime.source})",
+        )
+
+    def down(self) -> bool:
+        """Stop what is embedded; true if it ran."""
+        return self.is_embedded and self._server.stop()
+
+    def uninstall(self) -> list[str]:
+        """Take our schemas out of the database; returns those that were kept."""
+        return install.uninstall(self.dsn, timeout=self.settings.hot.connect_timeout)
+
+    def status(self) -> Status:
+        """What runs; starts nothing. A server that is not up is a status, not an error."""
+        running = self._server.running() if self.is_embedded else None
+        version, release, tables = "", None, 0
+        up = False
+        if running or not self.is_embedded:
+            with connect(self.dsn, timeout=self.settings.hot.connect_timeout) as session:
+                version = session.info.parameter_status("server_version") or ""
+                up = True
+                present = install.installed(session)
+                release = present.version if present else None
+            if release:
+                tables = self._count_lake_tables()
+        return Status(
+            home=str(self.home.root),
+            embedded=self.is_embedded,
+            running=up,
+            pid=running.pid if running else None,
+            server=self._place(running.port if running else None),
+            postgres=version,
+            installed=release,
+            lake_tables=tables,
+            warehouse=self.warehouse,
+        )
+
+    def _place(self, port: int | None) -> str:
+        if self._external:
+            return where(self._external)
+        return f"127.0.0.1:{port}" if port else "embedded, not running"
+
+    def _count_lake_tables(self) -> int:
+        catalog = self.catalog(catalogs.LAKE)
+        return sum(len(catalog.list_tables(name)) for name in catalog.list_namespaces())
+
+    # ---- the lake ------------------------------------------------------------------------
+
+    @cached_property
+    def java(self) -> Java:
+        """The Java that runs Spark."""
+        return java.find(self.settings.java, self.home)
+
+    @property
+    def catalog_descriptions(self) -> dict[str, CatalogDescription]:
+        """Both Iceberg catalogs, described."""
+        return catalogs.describe(self.settings, self.home, self.dsn)
+
+    def catalog(self, name: str = catalogs.LAKE) -> Catalog:
+        """A catalog through PyIceberg, without Java."""
+        return self.catalog_descriptions[name].open()
+
+    def spark(self) -> SparkSession:
+        """The Spark session of this process."""
+        from thermocline.lake import spark
+
+        wanted = self._needed_jars()
+        return spark.open_session(
+            self.settings.spark,
+            self.home,
+            self.java,
+            jars.paths(wanted, self.home),
+            self.catalog_descriptions,
+        )
+
+    def _needed_jars(self) -> list[jars.Jar]:
+        return jars.needed(catalogs.warehouses(self.settings, self.home).values())
+
+    def _fetch_jars(self, step: Step) -> None:
+        wanted = jars.missing(self._needed_jars(), self.home)
+        if not wanted:
+            return
+        with step("Fetching jars for Spark, once") as progress:
+            jars.fetch(
+                wanted,
+                self.home,
+                self.java,
+                ivy_settings=self.settings.spark.ivy_settings,
+                progress=progress,
+            )
+
+    # ---- doctor --------------------------------------------------------------------------
+
+    def examine(self) -> Iterator[Check]:
+        """Every check, of this machine and of the server; none of them changes anything."""
+        major, minor = sys.version_info[:2]
+        yield Check.ok("Python", f"{major}.{minor}")
+        yield _checked("home", self._check_home)
+        yield _checked("Java", lambda: f"{self.java.version}, {self.java.source}")
+        absent = jars.missing(self._needed_jars(), self.home)
+        if absent:
+            names = ", ".join(jar.coordinate for jar in absent)
+            yield Check.warning(
+                "jars",
+                f"not fetched yet: {names}",
+                "`thermocline up` fetches them; it needs the network.",
+            )
+        else:
+            yield Check.ok("jars", f"{len(self._needed_jars())} verified")
+        if self.is_embedded:
+            yield _checked("embedded PostgreSQL", self._check_embedded)
+        yield from self._examine_server()
+
+    def _check_home(self) -> str:
+        self.home.prepare()
+        return str(self.home.root)
+
+    def _check_embedded(self) -> str:
+        Binaries.of(self.settings.hot.version)
+        return f"PostgreSQL {self.settings.hot.version} is in this environment"
+
+    def _examine_server(self) -> Iterator[Check]:
+        try:
+            facts = suitability.look(self.dsn, timeout=self.settings.hot.connect_timeout)
+        except ThermoclineError as error:
+            yield Check.from_error("server", error)
+            return
+        yield from suitability.judge(facts)
+        with connect(self.dsn, timeout=self.settings.hot.connect_timeout) as session:
+            yield install.check(install.installed(session))
+
+
+def _checked(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check.ok(name, look())
+    except ThermoclineError as error:
+        return Check.from_error(name, error)
