@@ -39,7 +39,7 @@ lint: setup-dev ## ruff, mypy --strict, import rules
 
 docs: setup-dev ## build the documentation, strictly, into site/
 	$(STEP) 'Documentation'
-	@$(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: setup-dev ## measure; NAME=stack for one, all otherwise
 	@$(BIN)/python -m benchmarks $(NAME)
@@ -55,7 +55,7 @@ clean: ## remove the environment and everything built
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@rm -rf src/*.egg-info
 
-setup: $(VENV)/.runtime
+setup: $(VENV)/.package
 setup-dev: $(VENV)/.dev
 
 $(VENV)/.created: requirements/bootstrap.lock scripts/find-python.sh
@@ -66,13 +66,16 @@ $(VENV)/.created: requirements/bootstrap.lock scripts/find-python.sh
 	@$(PIP_INSTALL) --quiet -r requirements/bootstrap.lock
 	@touch $@
 
-$(VENV)/.runtime: $(VENV)/.created requirements/runtime.lock pyproject.toml
+$(VENV)/.runtime: $(VENV)/.created requirements/runtime.lock
 	$(STEP) 'Packages (about 550 MB the first time: Spark, PostgreSQL, Java)'
 	@$(PIP_INSTALL) -r requirements/runtime.lock
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.runtime pyproject.toml
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-build-isolation --no-deps -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
+$(VENV)/.dev: $(VENV)/.package requirements/dev.lock
 	$(STEP) 'Packages for development'
 	@$(PIP_INSTALL) -r requirements/dev.lock
 	@touch $@

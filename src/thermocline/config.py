@@ -8,14 +8,23 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 from thermocline.errors import ConfigFileUnreadable, Misconfigured, UnknownSetting
@@ -37,7 +46,7 @@ class HotSettings(_Section):
     dsn: SecretStr | None = Field(
         None, description="An external server, as a libpq URI; unset: the embedded one."
     )
-    version: Literal[16, 18] = Field(18, description="Major version of the embedded server.")
+    version: int = Field(18, description="Major version of the embedded server: 16 or 18.")
     port: int | None = Field(
         None, ge=1, le=65535, description="Port of the embedded server; unset: a free one, kept."
     )
@@ -53,6 +62,13 @@ class HotSettings(_Section):
     connect_timeout: int = Field(
         10, ge=1, le=600, description="Seconds to wait for a connection to PostgreSQL."
     )
+
+    @field_validator("version")
+    @classmethod
+    def _is_embedded(cls, version: int) -> int:
+        if version not in (16, 18):
+            raise ValueError("the embedded server is 16 or 18")
+        return version
 
     @field_validator("dsn")
     @classmethod
@@ -91,7 +107,7 @@ class CatalogSettings(_Section):
         "jdbc", description="jdbc keeps the catalog in PostgreSQL; rest asks a REST catalog."
     )
     uri: str | None = Field(
-        None, description="Address of the catalog; unset with jdbc: the hot tier's PostgreSQL."
+        None, description="Address of the catalog; with jdbc a libpq URI, unset: the hot tier's PostgreSQL."
     )
     warehouse: str | None = Field(
         None, description="Where the files are: a folder or s3://...; unset: a folder in the home."
@@ -100,6 +116,12 @@ class CatalogSettings(_Section):
         default_factory=dict,
         description="Any further Iceberg catalog property, as s3.endpoint; used by Spark and PyIceberg.",
     )
+
+    @model_validator(mode="after")
+    def _rest_has_an_address(self) -> Self:
+        if self.catalog == "rest" and not self.uri:
+            raise ValueError("catalog is rest, so uri must be set")
+        return self
 
 
 class LogSettings(_Section):
@@ -206,7 +228,7 @@ def load(**overrides: Any) -> Loaded:
     _refuse_unknown_variables()
     file = _config_file()
     from_file = _read_toml(file) if file else {}
-    from_environment = EnvSettingsSource(Settings)()
+    from_environment = _read_environment()
     origins: dict[str, str] = {}
     merged: dict[str, Any] = {}
     for source, origin in (
@@ -251,6 +273,16 @@ def _read_toml(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigFileUnreadable(f"{file} cannot be read: {error}") from error
+
+
+def _read_environment() -> dict[str, Any]:
+    try:
+        return EnvSettingsSource(Settings)()
+    except SettingsError as error:
+        raise Misconfigured(
+            f"A THERMOCLINE_ variable cannot be read: {error}.",
+            next_step='Write a table of properties as JSON: {"s3.endpoint": "http://..."}.',
+        ) from error
 
 
 def _refuse_unknown_variables() -> None:

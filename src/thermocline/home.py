@@ -59,8 +59,22 @@ class Home:
         """Scratch space of Spark."""
         return self.root / "spark"
 
+    def check(self) -> None:
+        """Refuse a home that cannot hold what is coming; makes nothing."""
+        nearest = next(folder for folder in (self.root, *self.root.parents) if folder.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            reason = "may not be written to" if nearest.is_dir() else "is not a folder"
+            raise HomeNotUsable(f"The home {self.root} cannot be used: {nearest} {reason}.")
+        free = shutil.disk_usage(nearest).free
+        if free < _LEAST_FREE:
+            raise DiskFull(
+                f"The disk of {self.root} has {free // 1024**2} MB left;"
+                f" {_LEAST_FREE // 1024**2} MB are needed."
+            )
+
     def prepare(self) -> None:
-        """Make the home if it is not there; refuse, with nothing made, when it cannot hold what is coming."""
+        """Make the home if it is not there; refuse, with nothing made, when it cannot be used."""
+        self.check()
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root) as probe:
@@ -69,9 +83,3 @@ class Home:
             raise HomeNotUsable(
                 f"The home {self.root} cannot be used: {os.strerror(error.errno or 0)}."
             ) from error
-        free = shutil.disk_usage(self.root).free
-        if free < _LEAST_FREE:
-            raise DiskFull(
-                f"The disk of {self.root} has {free // 1024**2} MB left;"
-                f" {_LEAST_FREE // 1024**2} MB are needed."
-            )

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thermocline.checks import Check
-from thermocline.errors import ThermoclineError
+from thermocline.errors import PasswordRejected, ThermoclineError, Unreachable
 from thermocline.home import Home
 from thermocline.hot import install, suitability
 from thermocline.hot.binaries import Binaries
 from thermocline.hot.connection import check_dsn, connect, where, without_password
-from thermocline.hot.embedded import EmbeddedServer
+from thermocline.hot.embedded import RESET_PASSWORD, EmbeddedServer
 from thermocline.lake import catalogs, jars, java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from psycopg import Connection
     from pyiceberg.catalog import Catalog
     from pyspark.sql import SparkSession
 
@@ -100,7 +102,29 @@ class Stack:
     @property
     def warehouse(self) -> str:
         """Where the live lake's files are."""
-        return catalogs.warehouses(self.settings, self.home)[catalogs.LAKE]
+        return self._describe("")[catalogs.LAKE].warehouse or "as the REST catalog says"
+
+    @contextmanager
+    def _session(self) -> Iterator[Connection]:
+        with self._advised(), connect(self.dsn, timeout=self.settings.hot.connect_timeout) as session:
+            yield session
+
+    @contextmanager
+    def _advised(self) -> Iterator[None]:
+        """Errors of the embedded server get the next step that helps there."""
+        try:
+            yield
+        except PasswordRejected as error:
+            raise PasswordRejected(
+                error.message, next_step=RESET_PASSWORD if self.is_embedded else error.next_step
+            ) from error
+        except Unreachable as error:
+            if self.is_embedded and self._server.running():
+                raise Unreachable(
+                    f"The embedded server runs but does not answer: {error.message}",
+                    next_step="Run `thermocline down`, then `thermocline up`.",
+                ) from error
+            raise
 
     def up(self, step: Step, *, reset_password: bool = False) -> Up:
         """Fetch what is missing, start the server, install the SQL; each only if it is needed.
@@ -116,7 +140,8 @@ class Stack:
                 started = self._server.start(reset_password=reset_password)
         elif self.is_embedded:
             self._server.start()
-        facts = suitability.look(self.dsn, timeout=self.settings.hot.connect_timeout)
+        with self._session() as session:
+            facts = suitability.look(session)
         suitability.require(facts)
         with step("Installing SQL"):
             installed = install.install(self.dsn, timeout=self.settings.hot.connect_timeout)
@@ -147,13 +172,13 @@ class Stack:
         version, release, tables = "", None, 0
         up = False
         if running or not self.is_embedded:
-            with connect(self.dsn, timeout=self.settings.hot.connect_timeout) as session:
+            with self._session() as session:
                 version = session.info.parameter_status("server_version") or ""
                 up = True
                 present = install.installed(session)
                 release = present.version if present else None
             if release:
-                tables = self._count_lake_tables()
+                tables = self.catalog_descriptions[catalogs.LAKE].count_tables()
         return Status(
             home=str(self.home.root),
             embedded=self.is_embedded,
@@ -171,10 +196,6 @@ class Stack:
             return where(self._external)
         return f"127.0.0.1:{port}" if port else "embedded, not running"
 
-    def _count_lake_tables(self) -> int:
-        catalog = self.catalog(catalogs.LAKE)
-        return sum(len(catalog.list_tables(name)) for name in catalog.list_namespaces())
-
     # ---- the lake ------------------------------------------------------------------------
 
     @cached_property
@@ -185,10 +206,10 @@ class Stack:
     @property
     def catalog_descriptions(self) -> dict[str, CatalogDescription]:
         """Both Iceberg catalogs, described."""
-        return catalogs.describe(self.settings, self.home, self.dsn)
+        return self._describe(self.dsn)
 
     def catalog(self, name: str = catalogs.LAKE) -> Catalog:
-        """A catalog through PyIceberg, without Java."""
+        """A catalog through PyIceberg, without Java; close it, or use it in a `with` block."""
         return self.catalog_descriptions[name].open()
 
     def spark(self) -> SparkSession:
@@ -205,7 +226,10 @@ class Stack:
         )
 
     def _needed_jars(self) -> list[jars.Jar]:
-        return jars.needed(catalogs.warehouses(self.settings, self.home).values())
+        return jars.needed(self._describe("").values())
+
+    def _describe(self, dsn: str) -> dict[str, CatalogDescription]:
+        return catalogs.describe(self.settings, self.home, dsn)
 
     def _fetch_jars(self, step: Step) -> None:
         wanted = jars.missing(self._needed_jars(), self.home)
@@ -227,7 +251,7 @@ class Stack:
         major, minor = sys.version_info[:2]
         yield Check.ok("Python", f"{major}.{minor}")
         yield _checked("home", self._check_home)
-        yield _checked("Java", lambda: f"{self.java.version}, {self.java.source}")
+        yield _checked("Java", self._check_java)
         absent = jars.missing(self._needed_jars(), self.home)
         if absent:
             names = ", ".join(jar.coordinate for jar in absent)
@@ -243,8 +267,12 @@ class Stack:
         yield from self._examine_server()
 
     def _check_home(self) -> str:
-        self.home.prepare()
-        return str(self.home.root)
+        self.home.check()
+        return f"{self.home.root}{'' if self.home.root.is_dir() else ', to be made'}"
+
+    def _check_java(self) -> str:
+        found = java.look(self.settings.java)
+        return f"{found.version}, {found.source}"
 
     def _check_embedded(self) -> str:
         Binaries.of(self.settings.hot.version)
@@ -252,13 +280,14 @@ class Stack:
 
     def _examine_server(self) -> Iterator[Check]:
         try:
-            facts = suitability.look(self.dsn, timeout=self.settings.hot.connect_timeout)
+            with self._session() as session:
+                facts = suitability.look(session)
+                present = install.installed(session)
         except ThermoclineError as error:
             yield Check.from_error("server", error)
             return
         yield from suitability.judge(facts)
-        with connect(self.dsn, timeout=self.settings.hot.connect_timeout) as session:
-            yield install.check(install.installed(session))
+        yield install.check(present)
 
 
 def _checked(name: str, look: Callable[[], str]) -> Check:

@@ -108,8 +108,9 @@ class Tour:
     def _in_pyiceberg(self) -> tuple[list[Day], int]:
         import pyarrow.compute as pc
 
-        table = self.stack.catalog(LAKE).load_table(_TABLE)
-        rows = table.scan().to_arrow()
+        with self.stack.catalog(LAKE) as catalog:
+            table = catalog.load_table(_TABLE)
+            rows = table.scan().to_arrow()
         rows = rows.append_column("day", pc.cast(rows["ts"], "date32"))
         grouped = rows.group_by("day").aggregate([("temperature", "count"), ("temperature", "mean")])
         days = [

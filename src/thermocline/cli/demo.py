@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from typing import Annotated
 
 import typer
@@ -33,7 +36,8 @@ def demo(
         if result.started and not keep:
             with call.out.step("Stopping PostgreSQL"):
                 stack.down()
+    program = "thermocline" if shutil.which("thermocline") else os.path.relpath(sys.argv[0])
     call.out.say(
-        "\nNext: [bold]thermocline up[/], then [bold]thermocline psql[/]. Everything lies in "
-        f"{result.home}; [bold]thermocline down[/] stops the server."
+        f"\nNext: [bold]{program} up[/], then [bold]{program} psql[/]. Everything lies in "
+        f"{result.home}; [bold]{program} down[/] stops the server."
     )

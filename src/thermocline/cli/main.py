@@ -48,7 +48,8 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except Exception as error:
             log.exception("unexpected")
-            raise Unexpected(masked(f"{type(error).__name__}: {error}")) from error
+            first_line = (str(error).strip().splitlines() or [""])[0]
+            raise Unexpected(masked(f"{type(error).__name__}: {first_line}")) from error
 
     return call
 

@@ -74,7 +74,7 @@ def dsn(json: Json = False) -> None:
 
 def psql(
     arguments: Annotated[
-        list[str] | None, typer.Argument(help="Handed to psql as they are, after `--`.", metavar="[-- ARGS]")
+        list[str] | None, typer.Argument(help="Handed to psql as they are, after `--`.", metavar="ARGS")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -104,6 +104,9 @@ def uninstall(
     """
     call = Invocation(json=json, verbose=verbose)
     if not yes:
-        raise Refused("This would drop the schemas lakets and thermocline.", next_step="Say so with --yes.")
+        raise Refused(
+            "This would drop the schemas lakets and thermocline, and the lake's catalogs if they are empty.",
+            next_step="Say so with --yes.",
+        )
     kept = call.stack.uninstall()
     call.out.facts("Uninstalled", {"uninstalled": True, "kept": ", ".join(kept) or None})

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +42,7 @@ log = logs.get(__name__)
 # Not "thermocline": the schema of that name would come first in the role's search_path.
 ROLE = "postgres"
 DATABASE = "thermocline"
+RESET_PASSWORD = "Give the server a new password with `thermocline up --reset-password`."  # noqa: S105
 HOST = "127.0.0.1"
 _CONF = "thermocline.conf"
 _HBA = f"""\
@@ -76,7 +77,7 @@ class EmbeddedServer:
     def running(self) -> Running | None:
         """The server, if one runs on our data; a stale or foreign pid file counts as none."""
         lines = self._pid_file()
-        if len(lines) < 4:
+        if len(lines) < 4 or not (lines[0].isdigit() and lines[3].isdigit()):
             return None
         pid = int(lines[0])
         return Running(pid, int(lines[3])) if self._is_our_postmaster(pid) else None
@@ -125,15 +126,16 @@ class EmbeddedServer:
 
     def _password(self) -> str:
         file = self.home.password(self.major)
-        advice = "Give the server a new one with `thermocline up --reset-password`."
         try:
             password = file.read_text("ascii").strip()
         except FileNotFoundError as error:
-            raise PasswordRejected(f"The password file {file} is gone.", next_step=advice) from error
+            raise PasswordRejected(f"The password file {file} is gone.", next_step=RESET_PASSWORD) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise PasswordRejected(f"The password file {file} is damaged.", next_step=advice) from error
+            raise PasswordRejected(
+                f"The password file {file} is damaged.", next_step=RESET_PASSWORD
+            ) from error
         if not password or not set(password) <= set(_LETTERS):
-            raise PasswordRejected(f"The password file {file} is damaged.", next_step=advice)
+            raise PasswordRejected(f"The password file {file} is damaged.", next_step=RESET_PASSWORD)
         return password
 
     # ---- start ---------------------------------------------------------------------------
@@ -279,7 +281,7 @@ class EmbeddedServer:
     def _remove_stale_pid_file(self) -> None:
         """A crash leaves postmaster.pid behind, and its pid may live on as another process."""
         lines = self._pid_file()
-        if lines and not (lines[0].isdigit() and self._is_our_postmaster(int(lines[0]))):
+        if not lines or not (lines[0].isdigit() and self._is_our_postmaster(int(lines[0]))):
             (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _choose_port(self) -> int:
@@ -330,12 +332,28 @@ class EmbeddedServer:
             return self._stop_postmaster(Binaries.of(self.major), self._service_user())
 
     def _stop_postmaster(self, binaries: Binaries, user: ServiceUser) -> bool:
-        if self.running() is None:
+        """Ask politely, then firmly, then kill: PostgreSQL recovers from its log at the next start."""
+        running = self.running()
+        if running is None:
             return False
-        command = [binaries.program("pg_ctl"), "stop", "--pgdata", str(self.data), "--mode=fast"]
-        self._run(user, [*command, "--silent", "--wait", "--timeout", "120"])
-        log.info("postgres stopped", major=self.major)
+        for mode, seconds in (("fast", 30), ("immediate", 5)):
+            command = [binaries.program("pg_ctl"), "stop", "--pgdata", str(self.data), f"--mode={mode}"]
+            self._popen(user, [*command, "--silent", "--wait", "--timeout", str(seconds)])
+            if self.running() is None:
+                log.info("postgres stopped", major=self.major, mode=mode)
+                return True
+        self._kill(running.pid)
+        log.warning("postgres killed", major=self.major, pid=running.pid)
         return True
+
+    def _kill(self, pid: int) -> None:
+        with suppress(psutil.NoSuchProcess):
+            postmaster = psutil.Process(pid)
+            family = [postmaster, *postmaster.children(recursive=True)]
+            for process in family:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(family, timeout=10)
 
     # ---- running programs, files, the lock -----------------------------------------------
 

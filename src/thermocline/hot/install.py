@@ -29,7 +29,7 @@ log = logs.get(__name__)
 # Ours, and dropped by uninstall. The catalogs' schemas are not here: they know where the lake is.
 SCHEMAS = ("lakets", "thermocline")
 CATALOG_SCHEMAS = ("thermocline_lake", "thermocline_cold")
-_CREATE_TABLE = re.compile(r"create table (\w+\.\w+)")
+_CREATE_TABLE = re.compile(r"create table (?:if not exists )?(\w+\.\w+)")
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,13 @@ from psycopg.rows import class_row
 
 from thermocline.checks import Check, Verdict
 from thermocline.errors import ServerUnsuited
-from thermocline.hot.connection import NEWEST_MAJOR, OLDEST_MAJOR, connect
+from thermocline.hot.connection import NEWEST_MAJOR, OLDEST_MAJOR
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from psycopg import Connection
 
 LEAST_LOCKS = 1024
 MOST_SKEW_SECONDS = 60
@@ -46,11 +48,9 @@ class ServerFacts:
         return f"{self.server_version_num // 10000}.{self.server_version_num % 10000}"
 
 
-def look(dsn: str, *, timeout: int = 10) -> ServerFacts:
+def look(session: Connection) -> ServerFacts:
     """Ask the server, in one statement that needs no rights."""
-    with connect(dsn, timeout=timeout) as session:
-        cursor = session.cursor(row_factory=class_row(ServerFacts))
-        facts = cursor.execute(query("server_facts")).fetchone()
+    facts = session.cursor(row_factory=class_row(ServerFacts)).execute(query("server_facts")).fetchone()
     if facts is None:  # one row by construction
         raise AssertionError
     return facts

@@ -57,9 +57,9 @@ class PostgresAddress:
         options = dict(self.options) | ({"currentSchema": schema} if schema else {})
         return f"jdbc:postgresql://{self._place}?{urlencode(options)}"
 
-    def sqlalchemy_url(self, schema: str) -> str:
+    def sqlalchemy_url(self, schema: str | None = None) -> str:
         """For SQLAlchemy on psycopg."""
-        options = dict(self.options) | {"options": f"-csearch_path={schema}"}
+        options = dict(self.options) | ({"options": f"-csearch_path={schema}"} if schema else {})
         who = quote(self.user, safe="") + (":" + quote(self.password, safe="") if self.password else "")
         return f"postgresql+psycopg://{who}@{self._place}?{urlencode(options)}"
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from thermocline.errors import CatalogFailed, Misconfigured
+from thermocline.errors import CatalogFailed, ThermoclineError
 from thermocline.lake.address import PostgresAddress
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyiceberg.catalog import Catalog
 
@@ -25,22 +26,27 @@ _S3 = re.compile(r"s3[an]?://")
 
 @dataclass(frozen=True)
 class CatalogDescription:
-    """One catalog: where it is kept, where its files are, and how each engine is told so."""
+    """One catalog: where it is kept, where its files are, and how each engine is told so.
+
+    `schema` is the PostgreSQL schema of a JDBC catalog that our SQL made; a catalog at an address of
+    the user's own is used as it is, and made there if it is not.
+    """
 
     name: str
     kind: str
     uri: str = field(repr=False)
     warehouse: str
+    schema: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
-    def schema(self) -> str:
-        """The PostgreSQL schema that holds a JDBC catalog."""
-        return f"thermocline_{self.name}"
+    def uses_s3(self) -> bool:
+        """Whether Amazon's bundle is needed: the files, or the properties, speak of S3."""
+        return bool(_S3.match(self.warehouse)) or any(key.startswith("s3.") for key in self.properties)
 
     def for_spark(self) -> dict[str, str]:
         """Spark properties. They hold a password: set them on a running session, never on a command line."""
-        common = {"warehouse": self.warehouse, "cache-enabled": "false"}
+        common = {"cache-enabled": "false"} | self._warehouse
         if _S3.match(self.warehouse):
             common["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
         if self.kind == "jdbc":
@@ -61,26 +67,51 @@ class CatalogDescription:
 
     def for_pyiceberg(self) -> dict[str, str]:
         """Properties for PyIceberg."""
-        common = {"warehouse": self.warehouse}
+        common = dict(self._warehouse)
         if self.kind == "jdbc":
             common |= {
                 "type": "sql",
                 "uri": self._address.sqlalchemy_url(self.schema),
-                "init_catalog_tables": "false",
+                "init_catalog_tables": "false" if self.schema else "true",
             }
         else:
             common |= {"type": "rest", "uri": self.uri}
         return common | _both_regions(self.properties)
 
+    @property
+    def _warehouse(self) -> dict[str, str]:
+        return {"warehouse": self.warehouse} if self.warehouse else {}
+
+    def count_tables(self) -> int:
+        """How many tables the catalog lists."""
+        with self._named(), self._load() as catalog:
+            return sum(len(catalog.list_tables(name)) for name in catalog.list_namespaces())
+
     def open(self) -> Catalog:
-        """The catalog through PyIceberg: no Java involved."""
+        """The catalog through PyIceberg, no Java involved; close it, or use it in a `with` block."""
+        with self._named():
+            return self._load()
+
+    def _load(self) -> Catalog:
         from pyiceberg.catalog import load_catalog
 
+        catalog = load_catalog(self.name, **self.for_pyiceberg())
         try:
-            return load_catalog(self.name, **self.for_pyiceberg())
+            catalog.list_namespaces()  # a catalog of a database that is not there opens without a word
+        except BaseException:
+            catalog.close()
+            raise
+        return catalog
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except ThermoclineError:
+            raise
         except Exception as error:  # every driver has its own; here they become ours
             raise CatalogFailed(
-                f"The catalog {self.name} cannot be opened: {masked(str(error).splitlines()[0])}"
+                f"The catalog {self.name} cannot be used: {masked(str(error).splitlines()[0])}"
             ) from error
 
     @cached_property
@@ -96,25 +127,15 @@ def describe(settings: Settings, home: Home, hot_dsn: str) -> dict[str, CatalogD
     }
 
 
-def warehouses(settings: Settings, home: Home) -> dict[str, str]:
-    """Where the files of each catalog are, without asking anybody."""
-    return {
-        name: (chosen.warehouse or f"file://{home.warehouse(name)}").rstrip("/")
-        for name, chosen in ((LAKE, settings.lake), (COLD, settings.cold))
-    }
-
-
 def _describe(name: str, chosen: CatalogSettings, home: Home, hot_dsn: str) -> CatalogDescription:
-    if chosen.catalog == "rest":
-        if not chosen.uri:
-            raise Misconfigured(f"{name}.catalog is rest, but {name}.uri is not set.")
-        uri, warehouse = chosen.uri, chosen.warehouse or ""
-    else:
-        uri = chosen.uri or hot_dsn
-        warehouse = chosen.warehouse or f"file://{home.warehouse(name)}"
+    uri = chosen.uri or hot_dsn
+    # A REST catalog knows where its files are; naming a warehouse is choosing among those it has.
+    default = "" if chosen.catalog == "rest" else f"file://{home.warehouse(name)}"
+    warehouse = chosen.warehouse or default
     if warehouse.startswith("/"):
         warehouse = f"file://{warehouse}"
-    return CatalogDescription(name, chosen.catalog, uri, warehouse.rstrip("/"), chosen.properties)
+    schema = f"thermocline_{name}" if chosen.catalog == "jdbc" and not chosen.uri else None
+    return CatalogDescription(name, chosen.catalog, uri, warehouse.rstrip("/"), schema, chosen.properties)
 
 
 def _both_regions(properties: Mapping[str, str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from thermocline.home import Home
+    from thermocline.lake.catalogs import CatalogDescription
     from thermocline.lake.java import Java
 
 log = logs.get(__name__)
@@ -54,10 +55,9 @@ AWS = Jar(
 )
 
 
-def needed(warehouses: Iterable[str]) -> list[Jar]:
-    """The jars for these warehouses: Amazon's bundle only where a warehouse is on S3."""
-    on_s3 = any(re.match(r"s3[an]?://", warehouse) for warehouse in warehouses)
-    return [ICEBERG, POSTGRES, *([AWS] if on_s3 else [])]
+def needed(catalogs: Iterable[CatalogDescription]) -> list[Jar]:
+    """The jars for these catalogs: Amazon's bundle only where one of them uses S3."""
+    return [ICEBERG, POSTGRES, *([AWS] if any(catalog.uses_s3 for catalog in catalogs) else [])]
 
 
 def missing(jars: Iterable[Jar], home: Home) -> list[Jar]:

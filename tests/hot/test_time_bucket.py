@@ -1,0 +1,76 @@
+"""lakets.time_bucket against a reference in Python, and what it refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
+TIMES = st.timedeltas(timedelta(days=-36500), timedelta(days=36500)).map(ORIGIN.__add__)
+
+
+def ask(dsn: str, interval: str, times: list[datetime], origin: datetime = ORIGIN) -> list[datetime]:
+    with psycopg.connect(dsn) as session:
+        session.execute("SET timezone = 'UTC'")
+        cursor = session.execute(
+            "SELECT lakets.time_bucket(%s::interval, t, %s) FROM unnest(%s::timestamptz[])"
+            " WITH ORDINALITY u(t, n) ORDER BY n",
+            [interval, origin, times],
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+@settings(max_examples=20)
+@given(times=st.lists(TIMES, min_size=1, max_size=50), minutes=st.integers(1, 60 * 24 * 400), origin=TIMES)
+def test_fixed_buckets_are_multiples_from_the_origin(
+    dsn: str, times: list[datetime], minutes: int, origin: datetime
+) -> None:
+    width = timedelta(minutes=minutes)
+    expected = [origin + (t - origin) // width * width for t in times]
+    assert ask(dsn, f"{minutes} minutes", times, origin) == expected
+
+
+@settings(max_examples=20)
+@given(times=st.lists(TIMES, min_size=1, max_size=50), months=st.integers(1, 40))
+def test_month_buckets_follow_the_calendar(dsn: str, times: list[datetime], months: int) -> None:
+    def start(t: datetime) -> datetime:
+        number = ((t.year - 2000) * 12 + t.month - 1) // months * months
+        return datetime(2000 + number // 12, number % 12 + 1, 1, tzinfo=UTC)
+
+    assert ask(dsn, f"{months} months", times) == [start(t) for t in times]
+
+
+def test_month_buckets_from_an_origin_inside_a_month(dsn: str) -> None:
+    origin = datetime(2000, 1, 15, 6, tzinfo=UTC)
+    times = [datetime(2024, 3, 15, 5, 59, tzinfo=UTC), datetime(2024, 3, 15, 6, tzinfo=UTC)]
+    assert ask(dsn, "1 month", times, origin) == [
+        datetime(2024, 2, 15, 6, tzinfo=UTC),
+        datetime(2024, 3, 15, 6, tzinfo=UTC),
+    ]
+
+
+@pytest.mark.parametrize("interval", ["1 month 1 day", "0", "-1 day", "-1 month"])
+def test_an_interval_that_makes_no_grid_is_refused(dsn: str, interval: str) -> None:
+    with pytest.raises(psycopg.Error, match=r"stride must be|cannot be binned"):
+        ask(dsn, interval, [ORIGIN])
+
+
+def test_null_and_infinity_pass_through(dsn: str) -> None:
+    with psycopg.connect(dsn) as session:
+        row = session.execute(
+            "SELECT lakets.time_bucket('1 day', NULL), lakets.time_bucket('1 month', 'infinity')::text"
+        ).fetchone()
+    assert row == (None, "infinity")
+
+
+def test_the_planner_sees_through_it(dsn: str) -> None:
+    with psycopg.connect(dsn) as session:
+        session.execute("CREATE TABLE t (ts timestamptz)")
+        plan = session.execute("EXPLAIN (VERBOSE) SELECT lakets.time_bucket('1 day', ts) FROM t").fetchall()
+    text = "\n".join(line for (line,) in plan)
+    assert "date_bin('1 day'::interval, ts" in text
+    assert "time_bucket" not in text

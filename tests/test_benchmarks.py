@@ -1,0 +1,243 @@
+"""The frame of the benchmarks: bounds are read strictly, turns are fair, verdicts reach the exit code."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import benchmarks
+from benchmarks.__main__ import known, main
+from benchmarks.frame import BadBound, Bound, Check, Report, Seconds, Times, interleave, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    Packed = Callable[..., ModuleType]
+
+_REPOSITORY = Path(__file__).resolve().parents[1]
+_BENCH = """
+from benchmarks.frame import Report
+
+def run():
+    report = Report({name!r})
+    report.show("something", 1.0, "s")
+    report.check("first", 1.0, "<= 3 s")
+    report.check("second", 0.5, {bound!r})
+    return report
+"""
+
+
+def _no_facts() -> dict[str, str]:
+    return {"cores": "2"}
+
+
+@pytest.fixture
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Packed]:
+    """Makes a package of modules, each given by name and text."""
+    name = "benchmarks_of_a_test"
+
+    def pack(**modules: str) -> ModuleType:
+        folder = tmp_path / name
+        folder.mkdir()
+        for module, text in modules.items():
+            (folder / f"{module}.py").write_text(text)
+        (folder / "__init__.py").write_text("")
+        monkeypatch.syspath_prepend(tmp_path)
+        return importlib.import_module(name)
+
+    yield pack
+    for module in [module for module in sys.modules if module.partition(".")[0] == name]:
+        del sys.modules[module]
+
+
+# ---- bounds ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "holds"),
+    [
+        ("<= 3 s", 3.0, True),
+        ("<= 3 s", 3.01, False),
+        ("< 3 s", 3.0, False),
+        (">= 0.95", 0.95, True),
+        (">= 0.95", 0.94, False),
+        ("> 0", 0.0, False),
+        ("== 10000 rows", 10000, True),
+        ("<1.5GB", 1.4, True),
+        ("<= 99.5 %", 99.6, False),
+        ("  >=  -2.5e3 MB/s ", -2500, True),
+        ("<= 3", float("nan"), False),
+        ("< 3", float("inf"), False),
+    ],
+)
+def test_a_bound_is_an_operator_and_a_number(text: str, value: float, holds: bool) -> None:
+    assert Bound.parse(text).holds(value) is holds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3 s", "<=", "<= s", "=< 3", "= 3", "!= 3", "<= 1,000 rows", "<= 1.2.3", "<= 3 5", "about 3"]
+)
+def test_what_is_no_bound_is_refused_by_name(text: str) -> None:
+    with pytest.raises(BadBound, match="is no bound") as refused:
+        Check("time", 1.0, text)
+    assert repr(text) in str(refused.value)
+
+
+# ---- times -----------------------------------------------------------------------------------
+
+
+def test_median_and_spread() -> None:
+    assert Times((5.0, 1.0, 3.0)).median == 3.0
+    assert Times((4.0, 1.0, 3.0, 2.0)).median == 2.5
+    assert Times((5.0, 1.0, 3.0)).spread == (1.0, 5.0)
+
+
+def test_contenders_take_turns_and_every_second_round_goes_backwards() -> None:
+    order: list[str] = []
+    times = interleave({name: lambda name=name: order.append(name) for name in "abc"}, repeats=3)  # type: ignore[misc]
+    assert "".join(order) == "abccbaabc"
+    assert {name: len(found.seconds) for name, found in times.items()} == {"a": 3, "b": 3, "c": 3}
+
+
+def test_a_contender_may_measure_itself_but_a_plain_number_is_no_time() -> None:
+    times = interleave({"itself": lambda: Seconds(42.0), "number": lambda: 42.0}, repeats=2)
+    assert times["itself"].seconds == (42.0, 42.0)
+    assert max(times["number"].seconds) < 42.0
+
+
+def test_contenders_have_to_run() -> None:
+    with pytest.raises(ValueError, match="at least once"):
+        interleave({"a": lambda: None}, repeats=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0123, "0.012"), (1.234, "1.23"), (12.34, "12.3"), (1234.5, "1234"), (0, "0.000")]
+)
+def test_numbers_are_shown_with_the_digits_that_tell(value: float, text: str) -> None:
+    assert shown(value) == text
+
+
+# ---- the report ------------------------------------------------------------------------------
+
+
+def test_the_last_line_is_json_and_the_table_is_above_it() -> None:
+    report = Report("lines")
+    report.show_times("local[*] session", Times((1.0, 2.0, 4.0)), "a note")
+    report.check("session", 2.0, "<= 3 s")
+    report.check("share", 0.9, ">= 0.95")
+    report.check("never measured", float("nan"), "<= 3 s")
+    out = io.StringIO()
+    report.print({"cores": "2"}, out)
+    lines = out.getvalue().splitlines()
+    assert json.loads(lines[-1]) == {
+        "bench": "lines",
+        "checks": [
+            {"name": "session", "value": 2.0, "bound": "<= 3 s", "ok": True},
+            {"name": "share", "value": 0.9, "bound": ">= 0.95", "ok": False},
+            {"name": "never measured", "value": None, "bound": "<= 3 s", "ok": False},
+        ],
+    }
+    row = next(line for line in lines if line.startswith("local[*] session"))
+    assert row.split() == ["local[*]", "session", "2.00", "s", "1.00", "-", "4.00", "s", "3", "a", "note"]
+    assert "cores 2" in lines[1]
+
+
+def test_a_part_that_fails_is_a_failed_check_and_the_next_part_still_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def measure() -> None:
+        raise RuntimeError("no server")
+
+    report = Report("parts")
+    with report.part("one"):
+        measure()
+    with report.part("two"):
+        report.check("two", 1, ">= 1")
+    assert [(check.name, check.ok) for check in report.checks] == [("one was measured", False), ("two", True)]
+    assert "no server" in capsys.readouterr().err
+
+
+def test_an_interruption_ends_a_part_and_the_benchmark() -> None:
+    with pytest.raises(KeyboardInterrupt), Report("parts").part("one"):
+        raise KeyboardInterrupt
+
+
+def test_a_benchmark_without_checks_proves_nothing() -> None:
+    assert not Report("empty").ok
+
+
+# ---- running them ----------------------------------------------------------------------------
+
+
+def test_benchmarks_are_found_by_listing_the_package(packed: Packed) -> None:
+    bench = _BENCH.format(name="any", bound="< 1")
+    package = packed(one=bench, ground="def walk(): ...", _private=bench, two=bench)
+    assert list(known(package)) == ["one", "two"]
+    assert "stack" in known(benchmarks)
+    assert not {"frame", "machine", "scratch"} & set(known(benchmarks))
+
+
+def test_one_line_of_json_for_each_and_exit_0_when_all_checks_hold(
+    packed: Packed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = packed(one=_BENCH.format(name="one", bound="< 1"), two=_BENCH.format(name="two", bound="< 1"))
+    assert main([], package, _no_facts) == 0
+    assert [line["bench"] for line in _json_lines(capsys.readouterr().out)] == ["one", "two"]
+    assert main(["two"], package, _no_facts) == 0
+    assert [line["bench"] for line in _json_lines(capsys.readouterr().out)] == ["two"]
+
+
+def test_a_failed_check_exits_1_and_the_others_still_run(
+    packed: Packed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = packed(one=_BENCH.format(name="one", bound="> 1"), two=_BENCH.format(name="two", bound="< 1"))
+    assert main([], package, _no_facts) == 1
+    said = capsys.readouterr().out
+    assert [line["checks"][1]["ok"] for line in _json_lines(said)] == [False, True]
+    assert json.loads(said.splitlines()[-1])["bench"] == "two"
+
+
+def test_a_benchmark_that_breaks_exits_1_and_says_so_in_json(
+    packed: Packed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = packed(
+        one="def run():\n    raise RuntimeError('broken')", two=_BENCH.format(name="two", bound="< 1")
+    )
+    assert main([], package, _no_facts) == 1
+    said = capsys.readouterr()
+    assert [[check["ok"] for check in line["checks"]] for line in _json_lines(said.out)] == [
+        [False],
+        [True, True],
+    ]
+    assert "broken" in said.err
+
+
+def test_an_unknown_name_exits_2_lists_the_known_and_runs_nothing(
+    packed: Packed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = packed(one=_BENCH.format(name="one", bound="< 1"), two=_BENCH.format(name="two", bound="< 1"))
+    assert main(["one", "tow"], package, _no_facts) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "'tow'" in said.err
+    assert "one, two" in said.err
+
+
+def test_the_command_itself_knows_its_benchmarks() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "no-such"], cwd=_REPOSITORY, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "stack" in ended.stderr
+
+
+def _json_lines(said: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
