@@ -13,7 +13,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME PYSPARK_SUBMIT_ARGS
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --no-build-isolation --require-hashes
 STEP = @printf '\033[1m==> %s\033[0m\n'
 
-.PHONY: help demo test test-fast lint docs bench promises lock clean setup setup-dev
+.PHONY: help demo test test-fast lint docs bench reference promises lock clean setup setup-dev
 
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ docs: setup-dev ## build the documentation, strictly, into site/
 
 bench: setup-dev ## measure; NAME=stack for one, all otherwise
 	@$(BIN)/python -m benchmarks $(NAME)
+
+reference: setup-dev ## write the generated reference pages anew
+	@$(BIN)/python scripts/reference.py
 
 promises: setup-dev ## which promise is held by which test
 	@$(BIN)/python scripts/promises.py

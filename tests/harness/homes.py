@@ -11,14 +11,14 @@ from thermocline.home import Home
 from thermocline.lake import jars, java
 
 # Beside the packages, so that it lives as long as they do.
-_CACHE = Home(Path(sys.prefix) / ".test-home")
+CACHE = Home(Path(sys.prefix) / ".test-home")
 
 
 def fetch_jars(wanted: list[jars.Jar]) -> None:
     """Fetch into the shared cache what is not there yet."""
-    _CACHE.root.mkdir(parents=True, exist_ok=True)
-    if jars.missing(wanted, _CACHE):
-        jars.fetch(wanted, _CACHE, java.find(JavaSettings(), _CACHE))
+    CACHE.root.mkdir(parents=True, exist_ok=True)
+    if jars.missing(wanted, CACHE):
+        jars.fetch(wanted, CACHE, java.find(JavaSettings(), CACHE))
 
 
 def home_with_jars(root: Path, wanted: list[jars.Jar] | None = None) -> Home:
@@ -27,7 +27,7 @@ def home_with_jars(root: Path, wanted: list[jars.Jar] | None = None) -> Home:
     fetch_jars(wanted)
     home = Home(root)
     (home.ivy / "jars").mkdir(parents=True, exist_ok=True)
-    for jar in jars.paths(wanted, _CACHE):
+    for jar in jars.paths(wanted, CACHE):
         for file in jar.parent.glob(f"{jar.name}*"):
             link = home.ivy / "jars" / file.name
             if not link.exists():

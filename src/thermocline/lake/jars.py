@@ -107,7 +107,7 @@ def _run_ivy(
     progress: Callable[[str], None],
 ) -> None:
     (work / "ivy.xml").write_text(_ivy_module(wanted))
-    command = [str(java.executable), "-cp", _ivy_classpath(), "org.apache.ivy.Main"]
+    command = [str(java.executable), "-cp", ivy_classpath(), "org.apache.ivy.Main"]
     command += [
         "-ivy",
         str(work / "ivy.xml"),
@@ -153,7 +153,7 @@ def _ivy_module(wanted: list[Jar]) -> str:
     )
 
 
-def _ivy_classpath() -> str:
+def ivy_classpath() -> str:
     """Ivy and its command line come with Spark."""
     import pyspark
 
