@@ -7,7 +7,6 @@ ever happens.
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from harness.homes import CACHE
+from thermocline.config import JavaSettings
+from thermocline.lake import java
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 TIMEOUT_S = 600
@@ -113,13 +116,9 @@ PROBES: list[tuple[str, Bounds]] = [
 
 
 def java_executable() -> str:
-    """The java to run TLC with: JAVA_HOME's, else the one on the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin")) if home else None
-    found = found or shutil.which("java")
-    if found is None:
-        pytest.fail("no java found: set JAVA_HOME or put java on the PATH")
-    return found
+    """The java to run TLC with: the one that runs Spark."""
+    CACHE.root.mkdir(parents=True, exist_ok=True)
+    return str(java.find(JavaSettings(), CACHE).executable)
 
 
 def tla2tools_jar() -> Path:
