@@ -7,6 +7,7 @@ ever happens.
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
