@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
+from harness.roles import role
 from harness.sessions import Session
 from thermocline import __version__
 from thermocline.errors import MigrationEdited, NewerInstalled, Refused, ServerUnsuited, StillInUse
@@ -145,48 +145,21 @@ def test_an_install_does_not_wait_for_writers_of_users_tables(empty_dsn: str) ->
         writer.commit()
 
 
-def test_no_superuser_is_needed(server: Server) -> None:
-    with server.database() as dsn:
-        with psycopg.connect(dsn, autocommit=True) as admin:
-            admin.execute("DROP ROLE IF EXISTS plain_owner")
-            admin.execute("CREATE ROLE plain_owner LOGIN REPLICATION PASSWORD 'plain'")
-            (grant,) = admin.execute(
-                "SELECT format('GRANT CREATE ON DATABASE %I TO plain_owner', current_database())"
-            ).fetchone() or ("",)
-            admin.execute(grant.encode())
-        try:
-            assert install(make_conninfo(dsn, user="plain_owner", password="plain")) is True
-        finally:
-            with psycopg.connect(dsn, autocommit=True) as admin:
-                admin.execute("DROP OWNED BY plain_owner CASCADE")
-                admin.execute("DROP ROLE plain_owner")
+def test_no_superuser_is_needed(empty_dsn: str) -> None:
+    grant = "GRANT CREATE ON DATABASE {database} TO {role}"
+    with role(empty_dsn, "plain_owner", "REPLICATION", grant) as owner:
+        assert install(owner) is True
 
 
-def test_a_role_without_the_right_is_told_so(server: Server) -> None:
-    with server.database() as dsn:
-        with psycopg.connect(dsn, autocommit=True) as admin:
-            admin.execute("DROP ROLE IF EXISTS plain_guest")
-            admin.execute("CREATE ROLE plain_guest LOGIN PASSWORD 'plain'")
-        try:
-            with pytest.raises(ServerUnsuited, match="permission denied"):
-                install(make_conninfo(dsn, user="plain_guest", password="plain"))
-        finally:
-            with psycopg.connect(dsn, autocommit=True) as admin:
-                admin.execute("DROP ROLE plain_guest")
+def test_a_role_without_the_right_is_told_so(empty_dsn: str) -> None:
+    with role(empty_dsn, "plain_guest") as guest, pytest.raises(ServerUnsuited, match="permission denied"):
+        install(guest)
 
 
-def test_a_role_named_like_our_schema_is_refused(server: Server) -> None:
+def test_a_role_named_like_our_schema_is_refused(empty_dsn: str) -> None:
     """Its unqualified tables would land among ours, and uninstall would take them along."""
-    with server.database() as dsn:
-        with psycopg.connect(dsn, autocommit=True) as admin:
-            admin.execute("DROP ROLE IF EXISTS lakets")
-            admin.execute("CREATE ROLE lakets LOGIN SUPERUSER PASSWORD 'plain'")
-        try:
-            with pytest.raises(ServerUnsuited, match="lakets"):
-                install(make_conninfo(dsn, user="lakets", password="plain"))
-        finally:
-            with psycopg.connect(dsn, autocommit=True) as admin:
-                admin.execute("DROP ROLE lakets")
+    with role(empty_dsn, "lakets", "SUPERUSER") as named, pytest.raises(ServerUnsuited, match="lakets"):
+        install(named)
 
 
 # ---- every function of ours -------------------------------------------------------------------

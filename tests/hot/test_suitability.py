@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from harness.clock import FrozenClock
 from harness.homes import home_with_jars
+from harness.roles import role
 from thermocline.checks import Verdict
 from thermocline.errors import ServerUnsuited
 from thermocline.hot import suitability
 from thermocline.hot.suitability import ServerFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from harness.processes import Command
-    from harness.servers import Server
 
 GOOD = ServerFacts(
     server_version_num=180004,
@@ -126,22 +122,9 @@ def test_the_facts_of_a_real_server_are_read(dsn: str) -> None:
     assert abs((facts.now - datetime.now(UTC)).total_seconds()) < 60
 
 
-@contextmanager
-def role(server_dsn: str, definition: str) -> Iterator[str]:
-    with psycopg.connect(server_dsn, autocommit=True) as admin:
-        admin.execute("DROP ROLE IF EXISTS limited")
-        admin.execute(f"CREATE ROLE limited LOGIN PASSWORD 'limited' {definition}".encode())
-    try:
-        yield make_conninfo(server_dsn, user="limited", password="limited")
-    finally:
-        with psycopg.connect(server_dsn, autocommit=True) as admin:
-            admin.execute("DROP OWNED BY limited CASCADE")
-            admin.execute("DROP ROLE limited")
-
-
-def test_doctor_on_a_role_without_replication_says_what_to_grant(server: Server, command: Command) -> None:
+def test_doctor_on_a_role_without_replication_says_what_to_grant(empty_dsn: str, command: Command) -> None:
     home_with_jars(command.home)
-    with server.database() as dsn, role(dsn, "NOREPLICATION") as limited:
+    with role(empty_dsn, "limited") as limited:
         ended = command.run("doctor", "--json", THERMOCLINE_HOT_DSN=limited)
         up = command.run("up", "--json", THERMOCLINE_HOT_DSN=limited)
     assert ended.code == 4
