@@ -1,0 +1,61 @@
+-- Makes one chunk: a table of its own by LIKE, REPLICA IDENTITY FULL, then ATTACH. (CREATE TABLE ... PARTITION OF would
+-- wait behind every open reader, and leaves do not inherit the replica identity.) Its creation is told to the stream.
+CREATE OR REPLACE FUNCTION lakets._create_chunk(
+    p_chronotable_id int,
+    p_range_start    timestamptz,
+    p_range_end      timestamptz
+) RETURNS oid
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO'
+AS $$
+DECLARE
+    v_table lakets._chronotable_registry;
+    v_type  text;
+    v_name  text;
+    v_chunk text;
+    v_oid   oid;
+BEGIN
+    SELECT * INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id;
+    SELECT format_type(a.atttypid, NULL) INTO STRICT v_type
+    FROM pg_attribute a WHERE a.attrelid = v_table.table_oid AND a.attname = v_table.time_column;
+    v_name  := lakets._chunk_name(v_table.table_name, p_range_start);
+    v_chunk := format('%I.%I', v_table.schema_name, v_name);
+
+    IF to_regclass(v_chunk) IS NOT NULL THEN
+        RAISE EXCEPTION 'cannot make a chunk of %.% for [%, %): % is there already',
+            v_table.schema_name, v_table.table_name, p_range_start, p_range_end, v_chunk
+            USING HINT = 'Rename or drop that table if it is not a part of the ChronoTable.';
+    END IF;
+    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', v_chunk, v_table.table_oid::regclass);
+    EXECUTE format('ALTER TABLE %s OWNER TO %I', v_chunk,
+                   (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = v_table.table_oid));
+    EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_chunk);
+    EXECUTE format(
+        'CREATE TRIGGER trg_thermocline_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT'
+        ' EXECUTE FUNCTION thermocline._chunk_truncated(%L, %L, %L)',
+        v_chunk, p_chronotable_id, p_range_start, p_range_end);
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER trg_thermocline_truncate', v_chunk);
+    EXECUTE format(
+        'ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
+        v_table.table_oid::regclass, v_chunk,
+        lakets._bound_of(p_range_start, v_type), lakets._bound_of(p_range_end, v_type));
+    v_oid := v_chunk::regclass::oid;
+
+    INSERT INTO lakets._chunk_metadata (chronotable_id, chunk_name, range_start, range_end, chunk_oid, row_count, size_bytes)
+    VALUES (p_chronotable_id, v_chunk, p_range_start, p_range_end, v_oid, 0, 0)
+    ON CONFLICT ON CONSTRAINT uq_chunk_metadata_ct_range DO UPDATE  -- a dropped range that is made again comes back to life
+        SET chunk_name = excluded.chunk_name, range_end = excluded.range_end, chunk_oid = excluded.chunk_oid,
+            status = 'active', row_count = 0, size_bytes = 0, tiered_at = NULL, last_write_lsn = NULL,
+            last_modified_at = NULL, created_at = now();
+    PERFORM pg_logical_emit_message(
+        true, 'thermocline',
+        jsonb_build_object('event', 'chunk_created', 'chronotable', p_chronotable_id, 'chunk', v_oid::bigint,
+                           'range_start', p_range_start, 'range_end', p_range_end)::text);
+    RETURN v_oid;
+END
+$$;
+
+COMMENT ON FUNCTION lakets._create_chunk(int, timestamptz, timestamptz) IS
+    'Makes and attaches the chunk of a ChronoTable for one range; returns its oid.';

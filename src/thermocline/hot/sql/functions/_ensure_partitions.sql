@@ -1,0 +1,52 @@
+-- Makes the chunks that are missing: around now, and over a range if one is given. Callers at once take turns.
+CREATE OR REPLACE FUNCTION lakets._ensure_partitions(
+    p_chronotable_id int,
+    p_past_count     int         DEFAULT 1,
+    p_future_count   int         DEFAULT 3,
+    p_range_start    timestamptz DEFAULT NULL,
+    p_range_end      timestamptz DEFAULT NULL
+) RETURNS int
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+AS $$
+DECLARE
+    c_most  constant int := 10000;
+    v_step  interval;
+    v_start timestamptz;
+    v_stop  timestamptz;
+    v_made  int := 0;
+    v_from  timestamptz;
+    v_to    timestamptz;
+BEGIN
+    SELECT chunk_interval INTO v_step FROM lakets._chronotable_registry WHERE id = p_chronotable_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no ChronoTable with the id %', p_chronotable_id
+            USING HINT = 'SELECT id, table_name FROM lakets._chronotable_registry lists them.';
+    END IF;
+    v_start := lakets.time_bucket(v_step, least(now() - p_past_count * v_step, p_range_start));
+    v_stop  := greatest(now() + p_future_count * v_step, p_range_end);
+    IF extract(epoch FROM v_stop - v_start) / extract(epoch FROM v_step) > c_most THEN
+        RAISE EXCEPTION 'from % to % it would take more than % chunks of %', v_start, v_stop, c_most, v_step
+            USING HINT = 'Look for rows with a wrong time, or choose longer chunks.';
+    END IF;
+    -- The grid is counted from its origin, never from the chunk before: months differ, and nothing may drift.
+    FOR v_from, v_to IN
+        SELECT DISTINCT b, lakets.time_bucket(v_step, b + v_step + v_step / 2)
+        FROM generate_series(v_start, v_stop + v_step, least(v_step, interval '20 days')) g,
+             lakets.time_bucket(v_step, g) b
+        WHERE b <= v_stop AND NOT EXISTS (
+            SELECT FROM lakets._chunk_metadata m
+            WHERE m.chronotable_id = p_chronotable_id AND m.status <> 'dropped'
+              AND m.range_start < lakets.time_bucket(v_step, b + v_step + v_step / 2) AND m.range_end > b)
+        ORDER BY 1
+    LOOP
+        PERFORM lakets._create_chunk(p_chronotable_id, v_from, v_to);
+        v_made := v_made + 1;
+    END LOOP;
+    RETURN v_made;
+END
+$$;
+
+COMMENT ON FUNCTION lakets._ensure_partitions(int, int, int, timestamptz, timestamptz) IS
+    'Makes the missing chunks of a ChronoTable around now and over the given range; returns how many.';

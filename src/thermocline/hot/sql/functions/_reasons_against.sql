@@ -1,0 +1,113 @@
+-- Everything that speaks against making a table a ChronoTable, in words; empty when nothing does.
+CREATE OR REPLACE FUNCTION lakets._reasons_against(
+    p_table          oid,
+    p_schema_name    text,
+    p_table_name     text,
+    p_time_column    text,
+    p_chunk_interval interval
+) RETURNS text[]
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_class   pg_class;
+    v_column  pg_attribute;
+    v_type    text;
+    v_reasons text[] := '{}';
+    v_bad     bigint;
+BEGIN
+    IF p_table IS NULL THEN
+        RETURN ARRAY[format('there is no table %I.%I', p_schema_name, p_table_name)];
+    END IF;
+    SELECT * INTO STRICT v_class FROM pg_class WHERE oid = p_table;
+    IF v_class.relkind <> 'r' THEN
+        RETURN ARRAY[CASE v_class.relkind WHEN 'p' THEN 'it is partitioned already'
+                                          WHEN 'v' THEN 'it is a view'
+                                          WHEN 'm' THEN 'it is a materialised view'
+                                          WHEN 'f' THEN 'it is a foreign table'
+                                          ELSE 'it is not a plain table' END];
+    END IF;
+    IF v_class.relpersistence <> 'p' THEN
+        v_reasons := v_reasons || format('it is %s', CASE v_class.relpersistence WHEN 't' THEN 'temporary' ELSE 'unlogged' END);
+    END IF;
+    IF v_class.relispartition OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = p_table OR inhparent = p_table) THEN
+        v_reasons := v_reasons || text 'it inherits or is inherited from';
+    END IF;
+
+    IF p_chunk_interval IS NULL OR p_chunk_interval <= interval '0' THEN
+        v_reasons := v_reasons || format('the chunk interval %s is not positive', p_chunk_interval);
+    ELSIF extract(year FROM p_chunk_interval) * 12 + extract(month FROM p_chunk_interval) > 0
+          AND p_chunk_interval <> make_interval(
+              months => (extract(year FROM p_chunk_interval) * 12 + extract(month FROM p_chunk_interval))::int) THEN
+        v_reasons := v_reasons || format('the chunk interval %s mixes months with days or hours', p_chunk_interval);
+    ELSIF p_chunk_interval < interval '1 second' OR extract(microseconds FROM p_chunk_interval)::bigint % 1000000 <> 0 THEN
+        v_reasons := v_reasons || format('the chunk interval %s is not of whole seconds', p_chunk_interval);
+    END IF;
+
+    SELECT * INTO v_column FROM pg_attribute
+    WHERE attrelid = p_table AND attname = p_time_column AND attnum > 0 AND NOT attisdropped;
+    IF NOT FOUND THEN
+        v_reasons := v_reasons || format('it has no column %I', p_time_column);
+    ELSE
+        v_type := format_type(v_column.atttypid, NULL);
+        IF v_type NOT IN ('timestamp with time zone', 'timestamp without time zone', 'date') THEN
+            v_reasons := v_reasons || format('its column %I is of type %s, not timestamptz, timestamp or date',
+                                             p_time_column, v_type);
+        ELSE
+            IF v_type = 'date' AND extract(epoch FROM p_chunk_interval)::bigint % 86400 <> 0 THEN
+                v_reasons := v_reasons || format('its time column is a date, so chunks of %s make no sense', p_chunk_interval);
+            END IF;
+            EXECUTE format('SELECT count(*) FROM %s WHERE %2$I IS NULL OR NOT isfinite(%2$I)',
+                           p_table::regclass, p_time_column) INTO v_bad;
+            IF v_bad > 0 THEN
+                v_reasons := v_reasons || format('%s of its rows have no finite %I', v_bad, p_time_column);
+            END IF;
+        END IF;
+        SELECT v_reasons || coalesce(array_agg(
+                   format('its %s %I does not contain the time column %I',
+                          CASE k.contype WHEN 'p' THEN 'primary key' ELSE 'unique constraint' END, k.conname, p_time_column)
+                   ORDER BY k.conname), '{}')
+        INTO v_reasons
+        FROM pg_constraint k
+        WHERE k.conrelid = p_table AND k.contype IN ('p', 'u') AND v_column.attnum <> ALL (k.conkey);
+        SELECT v_reasons || coalesce(array_agg(
+                   format('its unique index %s does not contain the time column %I', i.indexrelid::regclass, p_time_column)
+                   ORDER BY i.indexrelid::regclass::text), '{}')
+        INTO v_reasons
+        FROM pg_index i
+        WHERE i.indrelid = p_table AND i.indisunique AND v_column.attnum <> ALL (i.indkey::int2[])
+          AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid);
+    END IF;
+
+    -- What the conversion cannot carry over yet is refused, never dropped in silence.
+    SELECT v_reasons || coalesce(array_agg(reason ORDER BY reason), '{}') INTO v_reasons
+    FROM (
+        SELECT format('it has the foreign key %I', conname) AS reason
+        FROM pg_constraint WHERE conrelid = p_table AND contype = 'f'
+        UNION ALL
+        SELECT format('%s refers to it with the foreign key %I', conrelid::regclass, conname)
+        FROM pg_constraint WHERE confrelid = p_table AND contype = 'f' AND conrelid <> p_table
+        UNION ALL
+        SELECT format('it has the exclusion constraint %I', conname)
+        FROM pg_constraint WHERE conrelid = p_table AND contype = 'x'
+        UNION ALL
+        SELECT format('it has the trigger %I', tgname) FROM pg_trigger WHERE tgrelid = p_table AND NOT tgisinternal
+        UNION ALL
+        SELECT format('it has the rule %I', rulename) FROM pg_rewrite WHERE ev_class = p_table
+        UNION ALL
+        SELECT 'it has row security' WHERE v_class.relrowsecurity
+        UNION ALL
+        SELECT format('it is in the publication %I', p.pubname)
+        FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = p_table
+        UNION ALL
+        SELECT DISTINCT format('the view %s depends on it', w.ev_class::regclass)
+        FROM pg_depend d JOIN pg_rewrite w ON w.oid = d.objid
+        WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p_table
+          AND w.ev_class <> p_table
+    ) found;
+    RETURN v_reasons;
+END
+$$;
+
+COMMENT ON FUNCTION lakets._reasons_against(oid, text, text, text, interval) IS
+    'What speaks against making a table a ChronoTable; empty when nothing does.';

@@ -1,0 +1,78 @@
+-- Turns a plain table, empty or with rows, into a ChronoTable: native partitions by time on a UTC grid.
+-- Everything that the table has is kept, or it is refused before anything is touched, with every reason at once.
+CREATE OR REPLACE FUNCTION lakets.create_chronotable(
+    p_table_name     text,
+    p_time_column    text,
+    p_chunk_interval interval DEFAULT '7 days',
+    p_schema_name    text     DEFAULT 'public',
+    p_if_not_exists  boolean  DEFAULT false
+) RETURNS int
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO'
+AS $$
+DECLARE
+    v_id      int;
+    v_old     oid := to_regclass(format('%I.%I', p_schema_name, p_table_name));
+    v_new     oid;
+    v_reasons text[];
+    v_columns text;
+    v_first   timestamptz;
+    v_last    timestamptz;
+    v_after   text[];
+    v_do      text;
+    v_spare   text := 'thermocline_converting_' || v_old;
+BEGIN
+    SELECT id INTO v_id FROM lakets._chronotable_registry
+    WHERE schema_name = p_schema_name AND table_name = p_table_name;
+    IF v_id IS NOT NULL AND p_if_not_exists THEN
+        RAISE NOTICE '%.% is a ChronoTable already, left as it is', p_schema_name, p_table_name;
+        RETURN v_id;
+    END IF;
+    IF v_old IS NOT NULL AND (SELECT relkind FROM pg_class WHERE oid = v_old) = 'r' THEN
+        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', v_old::regclass);
+    END IF;
+    v_reasons := lakets._reasons_against(v_old, p_schema_name, p_table_name, p_time_column, p_chunk_interval);
+    IF cardinality(v_reasons) > 0 THEN
+        RAISE EXCEPTION 'cannot make %.% a ChronoTable: %', p_schema_name, p_table_name, array_to_string(v_reasons, '; ')
+            USING HINT = 'Nothing was changed. Mend what is listed and call again.';
+    END IF;
+
+    EXECUTE format(
+        'SELECT min(%1$I)::timestamptz, max(%1$I)::timestamptz FROM %2$s', p_time_column, v_old::regclass)
+        INTO v_first, v_last;
+    v_after := lakets._statements_after_conversion(v_old);
+    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO v_columns
+    FROM pg_attribute WHERE attrelid = v_old AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
+
+    EXECUTE format('ALTER TABLE %s RENAME TO %I', v_old::regclass, v_spare);
+    EXECUTE format(
+        'CREATE TABLE %I.%I (LIKE %s INCLUDING ALL EXCLUDING INDEXES) PARTITION BY RANGE (%I)',
+        p_schema_name, p_table_name, v_old::regclass, p_time_column);
+    v_new := to_regclass(format('%I.%I', p_schema_name, p_table_name));
+    EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', v_new::regclass, p_time_column);
+    EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_new::regclass);
+    INSERT INTO lakets._chronotable_registry (schema_name, table_name, time_column, chunk_interval, table_oid)
+    VALUES (p_schema_name, p_table_name, p_time_column, p_chunk_interval, v_new)
+    RETURNING id INTO v_id;
+    PERFORM lakets._ensure_partitions(v_id, 1, 3, v_first, v_last);
+
+    IF v_first IS NOT NULL THEN
+        EXECUTE format('INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM %3$s',
+                       v_new::regclass, v_columns, v_old::regclass);
+    END IF;
+    PERFORM lakets._move_sequences(v_old, v_new);
+    EXECUTE format('DROP TABLE %s RESTRICT', v_old::regclass);
+    FOREACH v_do IN ARRAY v_after LOOP
+        EXECUTE v_do;
+    END LOOP;
+    EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %s (%I DESC)',
+                   left('idx_' || p_table_name || '_' || p_time_column, 63), v_new::regclass, p_time_column);
+    EXECUTE format('ANALYZE %s', v_new::regclass);
+    RETURN v_id;
+END
+$$;
+
+COMMENT ON FUNCTION lakets.create_chronotable(text, text, interval, text, boolean) IS
+    'Turns a table into a ChronoTable with chunks of p_chunk_interval on p_time_column; returns its id.';
