@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thermocline.errors import CatalogFailed, ThermoclineError
+from thermocline.lake import durable_io
 from thermocline.lake.address import PostgresAddress
 from thermocline.masking import masked
 
@@ -67,7 +68,7 @@ class CatalogDescription:
 
     def for_pyiceberg(self) -> dict[str, str]:
         """Properties for PyIceberg."""
-        common = dict(self._warehouse)
+        common = {"py-io-impl": durable_io.IMPLEMENTATION} | self._warehouse
         if self.kind == "jdbc":
             common |= {
                 "type": "sql",
