@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,6 +14,8 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from harness.homes import home_with_jars
+from harness.spark_cluster import standalone_cluster
 from thermocline import config
 from thermocline.config import Settings, SparkSettings
 from thermocline.errors import CatalogFailed, Misconfigured
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from harness.servers import Server
     from thermocline.stack import Stack
 
 
@@ -132,11 +137,6 @@ def test_a_rest_catalog_needs_an_address(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.slow
 def test_a_master_that_does_not_exist_is_said_plainly(tmp_path: Path) -> None:
     """In a process of its own, because a process has one Spark."""
-    import subprocess
-    import sys
-
-    from harness.homes import home_with_jars
-
     home = home_with_jars(tmp_path / "home")
     program = (
         "import sys; from pathlib import Path\n"
@@ -161,3 +161,23 @@ def test_settings_of_the_user_win(tmp_path: Path) -> None:
     assert chosen["spark.ui.enabled"] == "true"
     assert chosen["spark.cores.max"] == "4"
     assert "spark.driver.host" not in chosen, "a cluster must be able to call back"
+
+
+@pytest.mark.slow
+def test_the_same_code_runs_on_a_cluster(tmp_path: Path, server: Server, template: str) -> None:
+    """A standalone master and worker, as processes of their own; only spark.master is set."""
+    home = home_with_jars(tmp_path / "home")
+    with server.database(template) as dsn, standalone_cluster(tmp_path / "work") as master:
+        program = (
+            "from pathlib import Path\n"
+            "from thermocline.config import *\nfrom thermocline.stack import Stack\n"
+            f"s = Stack(Settings(home=Path({str(home.root)!r}), hot=HotSettings(dsn={dsn!r}),\n"
+            f"    spark=SparkSettings(master={master!r}, conf={{'spark.executor.memory': '1g'}})))\n"
+            "spark = s.spark()\n"
+            "spark.sql('CREATE NAMESPACE lake.far')\n"
+            "spark.range(1000).repartition(2).writeTo('lake.far.numbers').using('iceberg').create()\n"
+            "total = spark.table('lake.far.numbers').selectExpr('sum(id)').first()[0]\n"
+            "print(spark.sparkContext.master, total)\n"
+        )
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240)
+    assert ended.stdout.split() == [master, "499500"], ended.stderr
