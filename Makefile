@@ -58,7 +58,7 @@ clean: ## remove the environment and everything built
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@rm -rf src/*.egg-info
 
-setup: $(VENV)/.package
+setup: $(VENV)/.package ## only set up what the product needs
 setup-dev: $(VENV)/.dev
 
 $(VENV)/.created: requirements/bootstrap.lock scripts/find-python.sh

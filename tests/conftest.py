@@ -30,9 +30,7 @@ settings.load_profile("ours")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--postgres", type=int, choices=[16, 18], default=18, help="major version of the embedded server"
-    )
+    parser.addoption("--postgres", type=int, choices=[16, 18], default=18, help="major version of the embedded server")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,10 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever touches PostgreSQL is marked `sql`, whatever touches Spark `spark`, by what it asks for."""
+    """Whatever talks SQL to the run's server is marked `sql`, whatever touches Spark `spark`, by what it asks for."""
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
-        if names & {"server", "embedded_home"}:
+        if "server" in names:
             item.add_marker(pytest.mark.sql)
         if "spark" in names:
             item.add_marker(pytest.mark.spark)
@@ -129,10 +127,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory, lake_dsn: str) -> Stack:
 def spark(stack: Stack) -> Iterator[SparkSession]:
     """One Spark for the whole run, with Amazon's bundle for the tests of S3."""
     all_jars = jars.paths([jars.ICEBERG, jars.POSTGRES, jars.AWS], stack.home)
-    extra = {"spark.jars": ",".join(map(str, all_jars))}
-    with_s3 = stack.settings.model_copy(
-        update={"spark": stack.settings.spark.model_copy(update={"conf": extra})}
-    )
+    events = stack.home.root / "events"
+    events.mkdir()
+    extra = {
+        "spark.jars": ",".join(map(str, all_jars)),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": f"file://{events}",
+    }
+    with_s3 = stack.settings.model_copy(update={"spark": stack.settings.spark.model_copy(update={"conf": extra})})
     session = Stack(with_s3).spark()
     yield session
     session.stop()

@@ -195,9 +195,7 @@ def test_one_line_of_json_for_each_and_exit_0_when_all_checks_hold(
     assert [line["bench"] for line in _json_lines(capsys.readouterr().out)] == ["two"]
 
 
-def test_a_failed_check_exits_1_and_the_others_still_run(
-    packed: Packed, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_check_exits_1_and_the_others_still_run(packed: Packed, capsys: pytest.CaptureFixture[str]) -> None:
     package = packed(one=_BENCH.format(name="one", bound="> 1"), two=_BENCH.format(name="two", bound="< 1"))
     assert main([], package, _no_facts) == 1
     said = capsys.readouterr().out
@@ -208,9 +206,7 @@ def test_a_failed_check_exits_1_and_the_others_still_run(
 def test_a_benchmark_that_breaks_exits_1_and_says_so_in_json(
     packed: Packed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    package = packed(
-        one="def run():\n    raise RuntimeError('broken')", two=_BENCH.format(name="two", bound="< 1")
-    )
+    package = packed(one="def run():\n    raise RuntimeError('broken')", two=_BENCH.format(name="two", bound="< 1"))
     assert main([], package, _no_facts) == 1
     said = capsys.readouterr()
     assert [[check["ok"] for check in line["checks"]] for line in _json_lines(said.out)] == [

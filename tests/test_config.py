@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from thermocline import config
 from thermocline.errors import ConfigFileUnreadable, ExitCode, Misconfigured, UnknownSetting
-from thermocline.masking import masked
+from thermocline.masking import masked, masked_address
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +49,7 @@ def test_a_variable_wins_over_the_file_and_the_file_over_the_default(
     assert origins["spark.master"] == "default"
 
 
-def test_the_file_in_the_home_is_read_when_there_is_none_here(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_in_the_home_is_read_when_there_is_none_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = folder / "elsewhere"
     home.mkdir()
     (home / "thermocline.toml").write_text("[hot]\nversion = 16\n")
@@ -71,9 +70,7 @@ def test_the_file_in_the_home_is_read_when_there_is_none_here(
         ("[hott]\nport = 1\n", "hott", "hot.port"),
     ],
 )
-def test_an_unknown_key_is_named_with_the_nearest_known_one(
-    folder: Path, text: str, wrong: str, nearest: str
-) -> None:
+def test_an_unknown_key_is_named_with_the_nearest_known_one(folder: Path, text: str, wrong: str, nearest: str) -> None:
     (folder / "thermocline.toml").write_text(text)
     with pytest.raises(UnknownSetting) as caught:
         config.load()
@@ -143,29 +140,64 @@ def test_config_shows_no_secret(command: Command) -> None:
     command.home.mkdir()
     (command.home / "thermocline.toml").write_text(
         '[hot]\ndsn = "postgresql://me:s3cr3t@db/metrics"\n'
-        '[lake.properties]\n"s3.secret-access-key" = "s3cr3t"\n"s3.endpoint" = "http://x"\n'
+        '[lake]\nuri = "postgresql://me:s3cr3t@other/catalog"\n'
+        '[lake.properties]\n"s3.secret-access-key" = "s3cr3t"\n"adls.account-key" = "s3cr3t"\n'
+        '"header.Authorization" = "s3cr3t"\n"s3.endpoint" = "http://u:s3cr3t@x"\n'
     )
     for arguments in (["config"], ["config", "--json"]):
         ended = command.run(*arguments)
         assert ended.code == 0, ended.err
         assert "s3cr3t" not in ended.out
         assert "postgresql://me:***@db/metrics" in ended.out
-        assert "http://x" in ended.out
+        assert "http://u:***@x" in ended.out
 
 
-PASSWORDS = st.text(
-    st.characters(codec="ascii", exclude_categories=["C", "Z"], exclude_characters="@/:'\"\\,;&)}*"),
-    min_size=8,
+def test_a_settings_file_of_a_strangers_is_not_read(folder: Path) -> None:
+    file = folder / "thermocline.toml"
+    file.write_text('[java]\nhome = "/tmp/evil"\n')
+    file.chmod(0o666)
+    with pytest.raises(ConfigFileUnreadable, match="may be written by anybody"):
+        config.load()
+
+
+def test_an_empty_variable_is_an_unset_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("THERMOCLINE_HOME", "THERMOCLINE_HOT_PORT", "THERMOCLINE_HOT_DSN"):
+        monkeypatch.setenv(name, "")
+    loaded = config.load()
+    assert loaded.settings.home == folder / "user" / ".thermocline"
+    assert (loaded.settings.hot.port, loaded.settings.hot.dsn) == (None, None)
+
+
+# Any letter at all: whoever chose the password did not ask us.
+PASSWORDS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=6).filter(
+    lambda password: "***" not in password and password.strip() == password and len(set(password)) > 4
 )
 
 
 @given(PASSWORDS)
-def test_no_password_survives_masking(password: str) -> None:
+def test_no_password_in_an_address_is_shown(password: str) -> None:
+    quoted = "'" + password.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    for dsn in (
+        f"postgresql://user:{quote(password, safe='')}@host:5432/db?sslmode=require",
+        f"host=h user=u password={quoted}",
+        f"postgresql://user:{password}@host:5432/db",
+        f"host=h password={password}",
+    ):
+        shown = masked_address(dsn)
+        assert password not in shown
+        assert quote(password, safe="") not in shown
+
+
+@given(PASSWORDS.filter(lambda password: not set(password) & set(" '\"&\\")))
+def test_no_password_in_a_text_survives_masking(password: str) -> None:
     for text in (
-        f"postgresql://user:{password}@host:5432/db?sslmode=require",
+        f"cannot reach postgresql://user:{password}@host:5432/db",
         f"host=h password={password} user=u",
         f"password = '{password}'",
         f'"jdbc.password": "{password}", "x": 1',
         f"s3.secret-access-key={password}",
     ):
-        assert password not in masked(text).replace("password", "").replace("secret-access-key", "")
+        kept = masked(text)
+        for name in ("password", "secret-access-key", "cannot reach postgresql://user:", "@host:5432/db"):
+            kept = kept.replace(name, "")
+        assert password not in kept

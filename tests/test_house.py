@@ -52,9 +52,7 @@ def test_each_error_has_a_code_of_its_own_a_meaning_and_a_next_step() -> None:
 def test_locks_hold_names_versions_and_hashes_only() -> None:
     for lock in (ROOT / "requirements").glob("*.lock"):
         for line in lock.read_text().splitlines():
-            assert re.fullmatch(
-                r"[\w.\[\],-]+==[\w.+!-]+( ; .+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?", line
-            ), line
+            assert re.fullmatch(r"[\w.\[\],-]+==[\w.+!-]+( ; .+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?", line), line
 
 
 def test_sql_lives_in_files() -> None:

@@ -28,7 +28,7 @@ from pydantic_settings import (
 )
 
 from thermocline.errors import ConfigFileUnreadable, Misconfigured, UnknownSetting
-from thermocline.masking import is_secret, masked
+from thermocline.masking import is_secret, masked, masked_address
 
 PREFIX = "THERMOCLINE_"
 FILE_NAME = "thermocline.toml"
@@ -40,16 +40,16 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _expand(path: Path | None) -> Path | None:
+    return path.expanduser() if path else None
+
+
 class HotSettings(_Section):
     """The hot tier: PostgreSQL."""
 
-    dsn: SecretStr | None = Field(
-        None, description="An external server, as a libpq URI; unset: the embedded one."
-    )
+    dsn: SecretStr | None = Field(None, description="An external server, as a libpq URI; unset: the embedded one.")
     version: int = Field(18, description="Major version of the embedded server: 16 or 18.")
-    port: int | None = Field(
-        None, ge=1, le=65535, description="Port of the embedded server; unset: a free one, kept."
-    )
+    port: int | None = Field(None, ge=1, le=65535, description="Port of the embedded server; unset: a free one, kept.")
     run_as: str | None = Field(
         None,
         description="User that runs the embedded server when we are root; unset: postgres, else nobody.",
@@ -59,9 +59,7 @@ class HotSettings(_Section):
         pattern=r"^[1-9][0-9]*(kB|MB|GB)$",
         description="PostgreSQL's shared_buffers in the embedded server.",
     )
-    connect_timeout: int = Field(
-        10, ge=1, le=600, description="Seconds to wait for a connection to PostgreSQL."
-    )
+    connect_timeout: int = Field(10, ge=1, le=600, description="Seconds to wait for a connection to PostgreSQL.")
 
     @field_validator("version")
     @classmethod
@@ -79,6 +77,8 @@ class HotSettings(_Section):
 class JavaSettings(_Section):
     """The Java that runs Spark."""
 
+    _expanded = field_validator("home")(_expand)
+
     home: Path | None = Field(
         None, description="A JAVA_HOME of 17 or newer; unset: the system's, else the packaged one."
     )
@@ -88,16 +88,14 @@ class SparkSettings(_Section):
     """The Spark session."""
 
     master: str = Field("local[*]", min_length=1, description="Any Spark master URL.")
-    driver_memory: str = Field(
-        "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Heap of the driver, as 512m or 2g."
-    )
+    driver_memory: str = Field("1g", pattern=r"^[1-9][0-9]*[mg]$", description="Heap of the driver, as 512m or 2g.")
     shuffle_partitions: int | None = Field(None, ge=1, description="Unset: twice the cores of this machine.")
+    _expanded = field_validator("ivy_settings")(_expand)
+
     ivy_settings: Path | None = Field(
         None, description="An Ivy settings file, for fetching jars through a company mirror."
     )
-    conf: dict[str, str] = Field(
-        default_factory=dict, description="Any further Spark property, by its own name."
-    )
+    conf: dict[str, str] = Field(default_factory=dict, description="Any further Spark property, by its own name.")
 
 
 class CatalogSettings(_Section):
@@ -144,6 +142,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX,
         env_nested_delimiter="_",
         env_nested_max_split=1,
+        env_ignore_empty=True,
         extra="forbid",
         frozen=True,
     )
@@ -239,7 +238,8 @@ def load(**overrides: Any) -> Loaded:
         for key, value in _leaves(source):
             if key not in known_keys():
                 raise UnknownSetting(
-                    f"{origin(key)}: there is no setting {key!r}{_nearest(key, known_keys())}"
+                    f"{origin(key)}: there is no setting {key!r}{_nearest(key, known_keys())}",
+                    next_step=f"Correct it in {origin(key)}.",
                 )
             origins[key] = origin(key)
             section, _, leaf = key.rpartition(".")
@@ -247,7 +247,10 @@ def load(**overrides: Any) -> Loaded:
     try:
         settings = Settings(**merged)
     except ValidationError as error:
-        raise Misconfigured(_explain(error, origins)) from error
+        raise Misconfigured(
+            _explain(error, origins),
+            next_step="Correct it there; docs/reference/settings.md lists every setting.",
+        ) from error
     return Loaded(settings, origins, file)
 
 
@@ -261,11 +264,23 @@ def _config_file() -> Path | None:
                 next_step="Unset THERMOCLINE_CONFIG or point it at your thermocline.toml.",
             )
         return path
-    home = Path(os.environ.get(variable("home"), default_home())).expanduser()
-    for folder in (Path.cwd(), home):
-        if (folder / FILE_NAME).is_file():
-            return folder / FILE_NAME
+    home = Path(os.environ.get(variable("home")) or default_home()).expanduser()
+    for file in (Path.cwd() / FILE_NAME, home / FILE_NAME):
+        if file.is_file():
+            _refuse_a_strangers(file)
+            return file
     return None
+
+
+def _refuse_a_strangers(file: Path) -> None:
+    """A settings file says which programs are run, so it must not be somebody else's."""
+    status = file.stat()
+    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o002:
+        whose = "may be written by anybody" if status.st_mode & 0o002 else "belongs to another user"
+        raise ConfigFileUnreadable(
+            f"{file} {whose}, so it is not read.",
+            next_step="Go to another folder, make the file yours, or name it with THERMOCLINE_CONFIG.",
+        )
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -288,7 +303,7 @@ def _read_environment() -> dict[str, Any]:
 def _refuse_unknown_variables() -> None:
     known = [variable(key) for key in known_keys()]
     for name in os.environ:
-        if name.startswith(PREFIX) and name not in known and name not in RESERVED:
+        if name.upper().startswith(PREFIX) and name not in known and name not in RESERVED:
             raise UnknownSetting(
                 f"There is no setting for the variable {name}{_nearest(name, known)}",
                 next_step=f"Unset {name} or correct its name.",
@@ -315,15 +330,18 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     for one in error.errors(include_url=False, include_input=False, include_context=False):
         key = ".".join(str(part) for part in one["loc"][:2])
         origin = next((o for k, o in origins.items() if k == key or k.startswith(key + ".")), "")
-        reasons.append(f"{key}{f' (from {origin})' if origin else ''}: {one['msg']}")
+        meaning = next((field.description for known, field in described_keys() if known == key), None)
+        reasons.append(
+            f"{key}{f' (from {origin})' if origin else ''}: {one['msg']}{f' ({meaning})' if meaning else ''}"
+        )
     return "Wrong setting: " + "; ".join(reasons)
 
 
 def _masked(value: Any) -> str | int | dict[str, str] | None:
-    if value is None or isinstance(value, int | str):
+    if value is None or isinstance(value, int):
         return value
     if isinstance(value, SecretStr):
-        return masked(value.get_secret_value())
+        return masked_address(value.get_secret_value())
     if isinstance(value, dict):
-        return {key: "***" if is_secret(key) else inner for key, inner in value.items()}
-    return str(value)
+        return {key: "***" if is_secret(key) else masked(inner) for key, inner in value.items()}
+    return masked(str(value))

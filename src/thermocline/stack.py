@@ -13,7 +13,7 @@ from thermocline.errors import PasswordRejected, ThermoclineError, Unreachable
 from thermocline.home import Home
 from thermocline.hot import install, suitability
 from thermocline.hot.binaries import Binaries
-from thermocline.hot.connection import check_dsn, connect, where, without_password
+from thermocline.hot.connection import check_dsn, connect, where, without_secrets
 from thermocline.hot.embedded import RESET_PASSWORD, EmbeddedServer
 from thermocline.lake import catalogs, jars, java
 
@@ -44,7 +44,9 @@ class Up:
     installed: bool
     postgres: str
     pid: int | None
+    sql: str
     java: str
+    port_moved_from: int | None
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,9 @@ class Status:
     running: bool
     pid: int | None
     server: str
-    postgres: str
+    postgres: str | None
     installed: str | None
-    lake_tables: int
+    lake_tables: int | None
     warehouse: str
 
 
@@ -84,7 +86,7 @@ class Stack:
     @property
     def dsn_without_password(self) -> str:
         """The same, fit for a command line, where everybody can read it."""
-        return without_password(self.dsn)
+        return without_secrets(self.dsn)
 
     @property
     def password_environment(self) -> dict[str, str]:
@@ -124,6 +126,10 @@ class Stack:
                     f"The embedded server runs but does not answer: {error.message}",
                     next_step="Run `thermocline down`, then `thermocline up`.",
                 ) from error
+            if not self.is_embedded:
+                raise Unreachable(
+                    error.message, next_step="Check that the server runs, and host and port in hot.dsn."
+                ) from error
             raise
 
     def up(self, step: Step, *, reset_password: bool = False) -> Up:
@@ -132,6 +138,8 @@ class Stack:
         The network comes first: when it fails, nothing has been started.
         """
         self.home.prepare()
+        for catalog in self._describe(self._external or "").values():
+            catalog.check()
         runtime = self.java
         self._fetch_jars(step)
         started = False
@@ -142,9 +150,11 @@ class Stack:
             self._server.start()
         with self._session() as session:
             facts = suitability.look(session)
-        suitability.require(facts)
-        with step("Installing SQL"):
-            installed = install.install(self.dsn, timeout=self.settings.hot.connect_timeout)
+            suitability.require(facts)
+            installed = not install.is_current(session)
+        if installed:
+            with step("Installing SQL"):
+                installed = install.install(self.dsn, timeout=self.settings.hot.connect_timeout)
         running = self._server.running() if self.is_embedded else None
         return Up(
             dsn=self.dsn,
@@ -155,8 +165,15 @@ class Stack:
             installed=installed,
             postgres=facts.version,
             pid=running.pid if running else None,
+            sql=install.Release().version,
             java=f"{runtime.version} ({runtime.source})",
+            port_moved_from=self._server.port_moved_from,
         )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the embedded server runs."""
+        return self.is_embedded and self._server.running() is not None
 
     def down(self) -> bool:
         """Stop what is embedded; true if it ran."""
@@ -169,15 +186,14 @@ class Stack:
     def status(self) -> Status:
         """What runs; starts nothing. A server that is not up is a status, not an error."""
         running = self._server.running() if self.is_embedded else None
-        version, release, tables = "", None, 0
-        up = False
-        if running or not self.is_embedded:
+        version = release = tables = None
+        up = bool(running) or not self.is_embedded
+        if up:
             with self._session() as session:
-                version = session.info.parameter_status("server_version") or ""
-                up = True
+                version = session.info.parameter_status("server_version")
                 present = install.installed(session)
-                release = present.version if present else None
-            if release:
+            if present:
+                release = present.version
                 tables = self.catalog_descriptions[catalogs.LAKE].count_tables()
         return Status(
             home=str(self.home.root),
@@ -235,7 +251,8 @@ class Stack:
         wanted = jars.missing(self._needed_jars(), self.home)
         if not wanted:
             return
-        with step("Fetching jars for Spark, once") as progress:
+        # One fetch at a time: Ivy's cache is not made for two. Whoever waited finds them there.
+        with step("Fetching jars for Spark, once") as progress, self.home.exclusively():
             jars.fetch(
                 wanted,
                 self.home,
@@ -260,8 +277,12 @@ class Stack:
                 f"not fetched yet: {names}",
                 "`thermocline up` fetches them; it needs the network.",
             )
+        elif broken := jars.damaged(self._needed_jars(), self.home):
+            names = ", ".join(jar.coordinate for jar in broken)
+            yield Check.failed("jars", f"damaged: {names}", f"Delete {self.home.ivy}; `thermocline up` fetches anew.")
         else:
             yield Check.ok("jars", f"{len(self._needed_jars())} verified")
+        yield _checked("catalogs", self._check_catalogs)
         if self.is_embedded:
             yield _checked("embedded PostgreSQL", self._check_embedded)
         yield from self._examine_server()
@@ -269,6 +290,12 @@ class Stack:
     def _check_home(self) -> str:
         self.home.check()
         return f"{self.home.root}{'' if self.home.root.is_dir() else ', to be made'}"
+
+    def _check_catalogs(self) -> str:
+        described = self._describe(self._external or "")
+        for catalog in described.values():
+            catalog.check()
+        return ", ".join(f"{catalog.name}: {catalog.kind}" for catalog in described.values())
 
     def _check_java(self) -> str:
         found = java.look(self.settings.java)

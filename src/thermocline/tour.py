@@ -48,13 +48,11 @@ class Tour:
             hot = self._in_postgres()
         with step("Starting Spark"):
             spark = self.stack.spark()
-        try:
-            with step("Copying them into the lake with Spark"):
-                self._copy()
-            with step("Asking Spark"):
-                by_spark = self._in_spark()
-        finally:
-            spark.stop()
+        with step("Copying them into the lake with Spark"):
+            self._copy()
+        with step("Asking Spark"):
+            by_spark = self._in_spark()
+        spark.stop()  # when something fails or is interrupted, Java ends with this process
         with step("Asking PyIceberg, without Java"):
             by_pyiceberg, snapshot = self._in_pyiceberg()
         if not hot == by_spark == by_pyiceberg:

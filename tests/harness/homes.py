@@ -21,6 +21,27 @@ def fetch_jars(wanted: list[jars.Jar]) -> None:
         jars.fetch(wanted, CACHE, java.find(JavaSettings(), CACHE))
 
 
+def local_mirror(folder: Path, wanted: list[jars.Jar]) -> Path:
+    """A Maven repository in a folder with these jars in it; returns Ivy settings that name it."""
+    fetch_jars(wanted)
+    for jar, path in zip(wanted, jars.paths(wanted, CACHE), strict=True):
+        group, artifact, version = jar.coordinate.split(":")
+        place = folder / "mirror" / group.replace(".", "/") / artifact / version
+        place.mkdir(parents=True)
+        os.link(path, place / f"{artifact}-{version}.jar")
+        (place / f"{artifact}-{version}.pom").write_text(
+            f"<project><modelVersion>4.0.0</modelVersion><groupId>{group}</groupId>"
+            f"<artifactId>{artifact}</artifactId><version>{version}</version></project>"
+        )
+    settings = folder / "ivysettings.xml"
+    settings.write_text(
+        "<ivysettings><settings defaultResolver='mirror'/><resolvers>"
+        f"<ibiblio name='mirror' m2compatible='true' root='file:{folder}/mirror'/>"
+        "</resolvers></ivysettings>"
+    )
+    return settings
+
+
 def home_with_jars(root: Path, wanted: list[jars.Jar] | None = None) -> Home:
     """A home whose jars are there already."""
     wanted = wanted or [jars.ICEBERG, jars.POSTGRES]

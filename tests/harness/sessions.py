@@ -29,9 +29,7 @@ class Session:
         self._thread = ThreadPoolExecutor(max_workers=1)
         self.pid = self._connection.info.backend_pid
 
-    def start(
-        self, statement: LiteralString, parameters: Sequence[Any] = ()
-    ) -> Future[list[tuple[Any, ...]]]:
+    def start(self, statement: LiteralString, parameters: Sequence[Any] = ()) -> Future[list[tuple[Any, ...]]]:
         """Run a statement without waiting for it."""
         return self._thread.submit(self._execute, statement, parameters)
 

@@ -44,9 +44,7 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
     try:
         for role in roles:
             log = (folder / f"{role[0]}.log").open("w")
-            started.append(
-                subprocess.Popen([program, *role], env=environment, stdout=log, stderr=log, cwd=folder)
-            )
+            started.append(subprocess.Popen([program, *role], env=environment, stdout=log, stderr=log, cwd=folder))
             log.close()
         _wait_for_worker(folder)
         yield address

@@ -57,9 +57,7 @@ def test_an_empty_table_gets_one_chunk_behind_now_and_three_ahead(db: psycopg.Co
 def test_a_table_with_rows_keeps_every_row_in_the_right_chunk(db: psycopg.Connection) -> None:
     metrics(db, rows=100)
     assert ask(db, "SELECT count(*), sum(v) FROM metrics") == [(100, 4950.0)]
-    placed = ask(
-        db, "SELECT tableoid::regclass::text, min(ts), max(ts), count(*) FROM metrics GROUP BY 1 ORDER BY 2"
-    )
+    placed = ask(db, "SELECT tableoid::regclass::text, min(ts), max(ts), count(*) FROM metrics GROUP BY 1 ORDER BY 2")
     assert [row[0] for row in placed] == [f"metrics_2026010{n}_000000" for n in (5, 6, 7, 8, 9)]
     assert [row[3] for row in placed] == [24, 24, 24, 24, 4]
     first = ask(db, "SELECT * FROM lakets.show_chunks('metrics') LIMIT 1")[0]
@@ -77,9 +75,7 @@ def test_a_table_with_rows_keeps_every_row_in_the_right_chunk(db: psycopg.Connec
 def test_chunk_metadata_and_partitions_agree_by_oid(db: psycopg.Connection) -> None:
     made = metrics(db, rows=50)
     known = ask(db, "SELECT chunk_oid FROM lakets._chunk_metadata WHERE chronotable_id = %s ORDER BY 1", made)
-    assert known == ask(
-        db, "SELECT inhrelid FROM pg_inherits WHERE inhparent = 'metrics'::regclass ORDER BY 1"
-    )
+    assert known == ask(db, "SELECT inhrelid FROM pg_inherits WHERE inhparent = 'metrics'::regclass ORDER BY 1")
 
 
 def test_every_chunk_can_be_updated_under_a_publication_m19(db: psycopg.Connection) -> None:
@@ -169,9 +165,7 @@ def test_what_the_table_had_is_kept_k4(db: psycopg.Connection, dsn: str) -> None
     assert new == [(61, 61, 3, 6)]
     with pytest.raises(psycopg.errors.CheckViolation):
         db.execute('INSERT INTO odd."My Table" ("Time", price) VALUES (now(), -1)')
-    names = ask(
-        db, "SELECT indexname FROM pg_indexes WHERE schemaname = 'odd' AND tablename = 'My Table' ORDER BY 1"
-    )
+    names = ask(db, "SELECT indexname FROM pg_indexes WHERE schemaname = 'odd' AND tablename = 'My Table' ORDER BY 1")
     assert [name for (name,) in names] == ["My Table_pkey", "by_price", "idx_My Table_Time", "once"]
     types = ask(
         db,
@@ -286,9 +280,7 @@ def test_a_chunk_is_made_while_a_reader_is_open(db: psycopg.Connection, dsn: str
 
 def test_a_dropped_range_that_is_made_again_comes_back_to_life_k5(db: psycopg.Connection) -> None:
     made = metrics(db, rows=24)
-    (name, oid) = ask(
-        db, "SELECT chunk_name, chunk_oid FROM lakets._chunk_metadata ORDER BY range_start LIMIT 1"
-    )[0]
+    (name, oid) = ask(db, "SELECT chunk_name, chunk_oid FROM lakets._chunk_metadata ORDER BY range_start LIMIT 1")[0]
     db.execute(f"DROP TABLE {name}".encode())
     db.execute("UPDATE lakets._chunk_metadata SET status = 'dropped' WHERE chunk_oid = %s", [oid])
     ((again,),) = ask(db, "SELECT lakets._ensure_partitions(%s, 1, 3, '2026-01-05', '2026-01-05')", made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,10 +13,11 @@ import pytest
 from harness.roles import role
 from harness.sessions import Session
 from thermocline import __version__
-from thermocline.errors import MigrationEdited, NewerInstalled, Refused, ServerUnsuited, StillInUse
+from thermocline.checks import Verdict
+from thermocline.errors import Busy, MigrationEdited, NewerInstalled, Refused, ServerUnsuited, StillInUse
 from thermocline.hot import statements
-from thermocline.hot.install import SCHEMAS, Release, install, uninstall
-from thermocline.hot.statements import SqlFile
+from thermocline.hot.install import SCHEMAS, Release, check, install, installed, uninstall
+from thermocline.hot.statements import SqlFile, query
 
 if TYPE_CHECKING:
     from harness.servers import Server
@@ -68,9 +70,7 @@ def test_a_second_install_does_nothing(empty_dsn: str) -> None:
 def test_an_upgrade_equals_a_fresh_install(server: Server, known: int) -> None:
     """From every earlier state that a database can be in: the first migrations, and other functions."""
     whole = Release()
-    old_function = SqlFile(
-        "old", "CREATE OR REPLACE FUNCTION lakets.gone(int) RETURNS int LANGUAGE sql RETURN 1;"
-    )
+    old_function = SqlFile("old", "CREATE OR REPLACE FUNCTION lakets.gone(int) RETURNS int LANGUAGE sql RETURN 1;")
     old = Release("0.0.1", whole.migrations[:known], [old_function])
     with server.database() as fresh, server.database() as upgraded:
         install(fresh, whole)
@@ -83,13 +83,11 @@ def test_an_upgrade_equals_a_fresh_install(server: Server, known: int) -> None:
 
 def test_a_function_that_a_user_needs_is_not_dropped_by_an_upgrade(empty_dsn: str) -> None:
     whole = Release()
-    old_function = SqlFile(
-        "old", "CREATE OR REPLACE FUNCTION lakets.gone() RETURNS int LANGUAGE sql RETURN 1;"
-    )
+    old_function = SqlFile("old", "CREATE OR REPLACE FUNCTION lakets.gone() RETURNS int LANGUAGE sql RETURN 1;")
     install(empty_dsn, Release("0.0.1", whole.migrations, [old_function]))
     with psycopg.connect(empty_dsn) as session:
         session.execute("CREATE VIEW mine AS SELECT lakets.gone()")
-    with pytest.raises(StillInUse, match=r"lakets\.gone\(\).*view mine"):
+    with pytest.raises(StillInUse, match=r"lakets\.gone\(\).*view public\.mine"):
         install(empty_dsn, whole)
     assert rows(empty_dsn, "SELECT version FROM lakets._version") == [("0.0.1",)]
     assert rows(empty_dsn, "SELECT * FROM mine") == [(1,)]
@@ -121,9 +119,7 @@ def test_a_migration_that_we_do_not_know_means_a_newer_database(empty_dsn: str) 
 
 
 def test_a_failing_file_installs_nothing_at_all(empty_dsn: str) -> None:
-    broken = SqlFile(
-        "zz_broken", "CREATE FUNCTION lakets.broken() RETURNS int LANGUAGE sql RETURN nonsense();"
-    )
+    broken = SqlFile("zz_broken", "CREATE FUNCTION lakets.broken() RETURNS int LANGUAGE sql RETURN nonsense();")
     whole = Release()
     with pytest.raises(Refused, match="zz_broken"):
         install(empty_dsn, replace(whole, functions=[*whole.functions, broken]))
@@ -158,8 +154,9 @@ def test_a_role_without_the_right_is_told_so(empty_dsn: str) -> None:
 
 def test_a_role_named_like_our_schema_is_refused(empty_dsn: str) -> None:
     """Its unqualified tables would land among ours, and uninstall would take them along."""
-    with role(empty_dsn, "lakets", "SUPERUSER") as named, pytest.raises(ServerUnsuited, match="lakets"):
-        install(named)
+    for name in ("lakets", "thermocline_lake"):
+        with role(empty_dsn, name, "SUPERUSER") as named, pytest.raises(ServerUnsuited, match=name):
+            install(named)
 
 
 # ---- every function of ours -------------------------------------------------------------------
@@ -214,6 +211,21 @@ def test_every_sql_file_opens_with_a_comment() -> None:
         assert file.text.startswith("-- "), file.name
 
 
+def test_what_was_removed_by_hand_is_noticed_and_can_be_made_anew(dsn: str) -> None:
+    with psycopg.connect(dsn) as session:
+        session.execute("DROP FUNCTION lakets.time_bucket")
+        present = installed(session)
+        assert present is not None
+        assert present.missing == (
+            "function lakets.time_bucket(interval, timestamp with time zone, timestamp with time zone)",
+        )
+        assert check(present).verdict is Verdict.FAILED
+    with pytest.raises(Refused, match=r"time_bucket.* is gone"):
+        install(dsn)
+    uninstall(dsn)
+    assert install(dsn) is True
+
+
 # ---- uninstall --------------------------------------------------------------------------------
 
 
@@ -226,29 +238,72 @@ def test_uninstall_leaves_users_tables_alone(dsn: str) -> None:
     assert install(dsn) is True
 
 
-def test_uninstall_is_refused_while_something_of_the_users_depends_on_ours(dsn: str) -> None:
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        ("CREATE VIEW days AS SELECT lakets.time_bucket('1 day', now())", "view public.days"),
+        ("CREATE TABLE t (day timestamptz DEFAULT lakets.time_bucket('1 day', now()))", "column day of table public.t"),
+        ("CREATE VIEW v AS SELECT * FROM thermocline_lake.iceberg_tables", "view public.v"),
+        ("CREATE TABLE lakets.mine (id int)", "table lakets.mine"),
+        ("CREATE TABLE thermocline_lake.mine (id int)", "table thermocline_lake.mine"),
+        ("CREATE FUNCTION lakets.mine() RETURNS int LANGUAGE sql RETURN 1", "function lakets.mine()"),
+        ("CREATE VIEW lakets.mine AS SELECT 1", "view lakets.mine"),
+        ("CREATE MATERIALIZED VIEW lakets.mine AS SELECT 1", "materialized view lakets.mine"),
+        ("CREATE SEQUENCE thermocline.mine", "sequence thermocline.mine"),
+        ("CREATE TYPE lakets.mine AS ENUM ('a')", "type lakets.mine"),
+        ("CREATE DOMAIN lakets.mine AS int", "type lakets.mine"),
+        ('CREATE COLLATION lakets.mine FROM "C"; CREATE TABLE t (a text COLLATE lakets.mine)', "collation lakets.mine"),
+        ("CREATE TABLE t () INHERITS (lakets._version)", "table public.t"),
+    ],
+)
+def test_uninstall_is_refused_while_anything_of_the_users_is_in_the_way(dsn: str, made: str, named: str) -> None:
     with psycopg.connect(dsn) as session:
-        session.execute("CREATE VIEW days AS SELECT lakets.time_bucket('1 day', now())")
-        session.execute("CREATE TABLE logged (day timestamptz DEFAULT lakets.time_bucket('1 day', now()))")
-    with pytest.raises(StillInUse, match=r"column day of table logged.*view days"):
+        session.execute(made.encode())
+    before = rows(dsn, CATALOG)
+    with pytest.raises(StillInUse) as caught:
         uninstall(dsn)
-    assert len(rows(dsn, "SELECT * FROM days")) == 1
+    assert named in caught.value.message
+    assert rows(dsn, CATALOG) == before, "nothing was removed"
 
 
-def test_uninstall_is_refused_while_a_table_of_the_users_is_in_our_schema(dsn: str) -> None:
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "INSERT INTO thermocline_lake.iceberg_tables VALUES ('lake', 'n', 't', 'file:///m')",
+        "INSERT INTO thermocline_lake.iceberg_namespace_properties VALUES ('lake', 'n', 'exists', 'true')",
+    ],
+)
+def test_uninstall_keeps_a_catalog_that_still_knows_something(dsn: str, entry: str) -> None:
     with psycopg.connect(dsn) as session:
-        session.execute("CREATE TABLE lakets.mine (id int)")
-    with pytest.raises(StillInUse, match=r"table lakets\.mine"):
-        uninstall(dsn)
-    assert rows(dsn, "SELECT * FROM lakets.mine") == []
-
-
-def test_uninstall_keeps_a_catalog_that_still_knows_lake_tables(dsn: str) -> None:
-    with psycopg.connect(dsn) as session:
-        session.execute("INSERT INTO thermocline_lake.iceberg_tables VALUES ('lake', 'n', 't', 'file:///m')")
+        session.execute(entry.encode())
     assert uninstall(dsn) == ["thermocline_lake"]
     assert install(dsn) is True
-    assert rows(dsn, "SELECT table_name FROM thermocline_lake.iceberg_tables") == [("t",)]
+    for table in ("iceberg_tables", "iceberg_namespace_properties"):
+        assert len(rows(dsn, f"SELECT * FROM thermocline_lake.{table}")) == int(table in entry)
+
+
+def test_uninstall_waits_for_a_writer_of_the_catalog_and_then_keeps_it(dsn: str) -> None:
+    with Session(dsn) as writer, ThreadPoolExecutor(1) as pool:
+        writer.run("INSERT INTO thermocline_lake.iceberg_tables VALUES ('lake', 'n', 't', 'file:///m')")
+        removing = pool.submit(uninstall, dsn)
+        time.sleep(0.5)
+        assert not removing.done()
+        writer.commit()
+        assert removing.result(timeout=40) == ["thermocline_lake"]
+
+
+def test_an_upgrade_leaves_a_users_function_in_our_schema_alone(dsn: str) -> None:
+    with psycopg.connect(dsn) as session:
+        session.execute("CREATE FUNCTION lakets.mine() RETURNS int LANGUAGE sql RETURN 42")
+    assert install(dsn, replace(Release(), version="0.2.0")) is True
+    assert rows(dsn, "SELECT lakets.mine()") == [(42,)]
+
+
+def test_an_install_does_not_wait_for_ever(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thermocline.hot.install.query", lambda name: query(name).replace("'30s'", "'300ms'"))
+    with Session(dsn) as other, pytest.raises(Busy):
+        other.run("SELECT pg_advisory_xact_lock(hashtextextended('thermocline.install', 0))")
+        install(dsn, replace(Release(), version="0.2.0"))
 
 
 def test_uninstall_of_nothing_is_done(empty_dsn: str) -> None:

@@ -53,25 +53,25 @@ def test_a_good_server_passes_every_check() -> None:
             {"wal_level": "replica"},
             "wal_level",
             "failed",
-            "ALTER SYSTEM SET wal_level = 'logical'; then restart PostgreSQL.",
+            "As a superuser: ALTER SYSTEM SET wal_level = 'logical'; then restart PostgreSQL.",
         ),
         (
             {"used_replication_slots": 10},
             "replication slots",
             "failed",
-            "ALTER SYSTEM SET max_replication_slots = 14; then restart PostgreSQL.",
+            "As a superuser: ALTER SYSTEM SET max_replication_slots = 14; then restart PostgreSQL.",
         ),
         (
             {"max_wal_senders": 0},
             "WAL senders",
             "failed",
-            "ALTER SYSTEM SET max_wal_senders = 10; then restart PostgreSQL.",
+            "As a superuser: ALTER SYSTEM SET max_wal_senders = 10; then restart PostgreSQL.",
         ),
         (
             {"max_locks_per_transaction": 64},
             "locks",
             "warning",
-            "ALTER SYSTEM SET max_locks_per_transaction = 1024; then restart PostgreSQL.",
+            "As a superuser: ALTER SYSTEM SET max_locks_per_transaction = 1024; then restart PostgreSQL.",
         ),
         (
             {"may_replicate": False, "role": 'we"ird'},
@@ -89,14 +89,17 @@ def test_a_good_server_passes_every_check() -> None:
             {"idle_replication_slot_timeout": "1d"},
             "slot limits",
             "warning",
-            "ALTER SYSTEM SET idle_replication_slot_timeout = 0; then SELECT pg_reload_conf();",
+            "As a superuser: ALTER SYSTEM SET idle_replication_slot_timeout = 0; then SELECT pg_reload_conf();",
         ),
-        ({"fsync": "off"}, "fsync", "warning", "ALTER SYSTEM SET fsync = on; then SELECT pg_reload_conf();"),
+        (
+            {"fsync": "off"},
+            "fsync",
+            "warning",
+            "As a superuser: ALTER SYSTEM SET fsync = on; then SELECT pg_reload_conf();",
+        ),
     ],
 )
-def test_each_flaw_is_named_with_its_remedy(
-    change: dict[str, object], name: str, verdict: str, fix: str
-) -> None:
+def test_each_flaw_is_named_with_its_remedy(change: dict[str, object], name: str, verdict: str, fix: str) -> None:
     facts = replace(GOOD, **change)  # type: ignore[arg-type]
     flawed = [check for check in suitability.judge(facts, FrozenClock()) if check.verdict is not Verdict.OK]
     assert [(check.name, check.verdict, check.fix) for check in flawed] == [(name, verdict, fix)]
@@ -152,7 +155,7 @@ def test_doctor_on_a_server_with_wal_level_replica_says_exactly_what_to_change(
             "check": "wal_level",
             "verdict": "failed",
             "found": "wal_level is replica; the change feed needs logical.",
-            "fix": "ALTER SYSTEM SET wal_level = 'logical'; then restart PostgreSQL.",
+            "fix": "As a superuser: ALTER SYSTEM SET wal_level = 'logical'; then restart PostgreSQL.",
         }
     ]
     # What it says to do is what helps.
@@ -161,3 +164,17 @@ def test_doctor_on_a_server_with_wal_level_replica_says_exactly_what_to_change(
     embedded_home.run("down")
     assert embedded_home.run("up", "--json").code == 0
     assert embedded_home.run("doctor", "--json").code == 0
+
+
+def test_doctor_and_status_as_a_role_that_may_not_look_say_so(dsn: str, command: Command) -> None:
+    """The SQL was installed by another role."""
+    grant = "GRANT CREATE ON DATABASE {database} TO {role}"
+    with role(dsn, "second", "REPLICATION", grant) as second:
+        doctor = command.run("doctor", "--json", THERMOCLINE_HOT_DSN=second)
+        failed = [check for check in doctor.json["checks"] if check["verdict"] == "failed"]
+        assert doctor.code == 4
+        assert [check["check"] for check in failed] == ["server"]
+        assert "permission denied for schema thermocline" in failed[0]["found"]
+        for verb in (["status"], ["uninstall", "--yes"]):
+            ended = command.run(*verb, "--json", THERMOCLINE_HOT_DSN=second)
+            assert (ended.code, ended.json["error"]["code"]) == (4, "hot.unsuited")

@@ -53,6 +53,29 @@ def test_month_buckets_from_an_origin_inside_a_month(dsn: str) -> None:
     ]
 
 
+@settings(max_examples=20)
+@given(times=st.lists(TIMES, min_size=1, max_size=50), months=st.integers(1, 30), day=st.integers(1, 31))
+def test_a_months_bucket_holds_its_time_and_starts_itself(
+    dsn: str, times: list[datetime], months: int, day: int
+) -> None:
+    origin = datetime(2000, 1, day, tzinfo=UTC)
+    starts = ask(dsn, f"{months} months", times, origin)
+    assert all(start <= t for start, t in zip(starts, times, strict=True))
+    assert ask(dsn, f"{months} months", starts, origin) == starts
+    nexts = [start + timedelta(days=31 * months + 4) for start in starts]
+    assert all(t < after for t, after in zip(times, ask(dsn, f"{months} months", nexts, origin), strict=True))
+
+
+def test_before_christ_there_was_no_year_nought(dsn: str) -> None:
+    with psycopg.connect(dsn) as session:
+        session.execute("SET timezone = 'UTC'")
+        row = session.execute(
+            "SELECT lakets.time_bucket('1 month', '0001-06-15 00:00+00 BC')::text,"
+            " lakets.time_bucket('1 year', '0004-06-15 00:00+00 BC')::text"
+        ).fetchone()
+    assert row == ("0001-06-01 00:00:00+00 BC", "0004-01-01 00:00:00+00 BC")
+
+
 @pytest.mark.parametrize("interval", ["1 month 1 day", "0", "-1 day", "-1 month"])
 def test_an_interval_that_makes_no_grid_is_refused(dsn: str, interval: str) -> None:
     with pytest.raises(psycopg.Error, match=r"stride must be|cannot be binned"):

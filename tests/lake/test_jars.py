@@ -69,6 +69,19 @@ def test_a_jar_that_is_not_the_tested_one_is_refused(mirror: Path, home: Home) -
         jars.fetch([other], home, java.find(JavaSettings(), home), ivy_settings=mirror)
     assert jars.missing([other], home) == [other]
     assert list(home.ivy.rglob("*.jar.verified")) == []
+    # What a bad mirror gave once is not remembered: a mended one is believed.
+    (mirror.parent / "mirror/org/example/thing/1.0/thing-1.0.jar").write_bytes(b"what was tested")
+    jars.fetch([other], home, java.find(JavaSettings(), home), ivy_settings=mirror)
+    assert jars.missing([other], home) == []
+    assert list(home.ivy.glob("fetch-*")) == []
+
+
+def test_doctor_sees_a_jar_that_changed_without_changing_its_size(mirror: Path, home: Home) -> None:
+    jars.fetch([thing()], home, java.find(JavaSettings(), home), ivy_settings=mirror)
+    assert jars.damaged([thing()], home) == []
+    (path,) = jars.paths([thing()], home)
+    path.write_bytes(CONTENT[::-1])
+    assert jars.damaged([thing()], home) == [thing()]
 
 
 def test_a_jar_that_was_cut_short_is_fetched_again(mirror: Path, home: Home) -> None:

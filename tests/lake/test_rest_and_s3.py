@@ -100,9 +100,7 @@ def test_a_warehouse_on_s3_with_the_catalog_in_postgres(
     assert len([key for key in objects(s3, "jdbc/far/readings/data/") if key.endswith(".parquet")]) == 2
 
 
-def test_a_rest_catalog_with_its_files_on_s3(
-    spark: SparkSession, server: Server, stack: Stack, s3: str
-) -> None:
+def test_a_rest_catalog_with_its_files_on_s3(spark: SparkSession, server: Server, stack: Stack, s3: str) -> None:
     s3_settings = KEYS | {"s3.endpoint": s3, "s3.path-style-access": "true", "client.region": "us-east-1"}
     with server.database() as dsn:
         address = PostgresAddress.parse(dsn, "the REST catalog")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,11 @@ from harness.homes import home_with_jars
 from harness.spark_cluster import standalone_cluster
 from thermocline import config
 from thermocline.config import Settings, SparkSettings
-from thermocline.errors import CatalogFailed, Misconfigured
+from thermocline.errors import CatalogFailed, Misconfigured, SparkFailed
 from thermocline.home import Home
 from thermocline.lake import catalogs
 from thermocline.lake import spark as sessions
+from thermocline.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from harness.servers import Server
-    from thermocline.stack import Stack
 
 
 @pytest.fixture
@@ -55,8 +55,29 @@ def test_no_password_is_on_any_command_line_or_in_the_environment(spark: SparkSe
     family = psutil.Process().children(recursive=True)
     assert any("java" in process.name() for process in family)
     for process in family:
-        assert str(password) not in " ".join(process.cmdline())
-        assert str(password) not in " ".join(process.environ().values())
+        with suppress(psutil.NoSuchProcess):
+            assert str(password) not in " ".join(process.cmdline())
+            assert str(password) not in " ".join(process.environ().values())
+
+
+def test_no_secret_is_in_sparks_event_log(spark: SparkSession, stack: Stack) -> None:
+    """Every job is logged with the configuration it ran under; the fixture has the event log switched on."""
+    spark.range(100).selectExpr("sum(id)").collect()
+    password = str(psycopg.conninfo.conninfo_to_dict(stack.dsn)["password"])
+    logged = "".join(path.read_text(errors="replace") for path in event_log(stack).rglob("*") if path.is_file())
+    assert "spark.sql.catalog.lake.uri" in logged, "it is the log that would show it"
+    assert password not in logged
+
+
+def event_log(stack: Stack) -> Path:
+    return stack.home.root / "events"
+
+
+def test_a_session_of_somebody_elses_is_not_taken_for_ours(spark: SparkSession, stack: Stack, tmp_path: Path) -> None:
+    other = Stack(stack.settings.model_copy(update={"home": home_with_jars(tmp_path / "home").root}))
+    with pytest.raises(SparkFailed, match="did not make"):
+        other.spark()
+    assert stack.spark().version == spark.version
 
 
 def test_spark_prints_nothing_of_its_own(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:

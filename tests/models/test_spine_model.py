@@ -20,6 +20,7 @@ from harness.homes import CACHE
 from thermocline.config import JavaSettings
 from thermocline.lake import java
 
+pytestmark = pytest.mark.slow
 MODELS = Path(__file__).resolve().parents[2] / "models"
 TIMEOUT_S = 600
 
@@ -216,18 +217,14 @@ def test_full_model_holds(scene: str, tmp_path: Path) -> None:
     assert verdict.distinct >= at_least
 
 
-@pytest.mark.skipif(
-    not os.environ.get("THERMOCLINE_WIDE_MODELS"), reason="THERMOCLINE_WIDE_MODELS is not set"
-)
+@pytest.mark.skipif(not os.environ.get("THERMOCLINE_WIDE_MODELS"), reason="THERMOCLINE_WIDE_MODELS is not set")
 @pytest.mark.parametrize("scene", WIDE_SCENES)
 def test_full_model_holds_with_wide_bounds(scene: str, tmp_path: Path) -> None:
     verdict = check(tmp_path, configuration(WIDE_SCENES[scene]))
     assert verdict.finished, verdict.output
 
 
-@pytest.mark.parametrize(
-    ("rule", "invariant", "bounds"), BROKEN, ids=[f"{rule}-{inv}" for rule, inv, _ in BROKEN]
-)
+@pytest.mark.parametrize(("rule", "invariant", "bounds"), BROKEN, ids=[f"{rule}-{inv}" for rule, inv, _ in BROKEN])
 def test_model_breaks_without(rule: str, invariant: str, bounds: Bounds, tmp_path: Path) -> None:
     verdict = check(tmp_path, configuration(bounds, off=[rule], invariants=[invariant]))
     assert verdict.violated == invariant, verdict.output

@@ -24,8 +24,9 @@ def demo(
     """
     call = Invocation(json=json, verbose=verbose)
     stack = call.stack
-    result = stack.up(call.out.step)
+    was_running = stack.is_running
     try:
+        result = stack.up(call.out.step)
         told = Tour(stack).run(call.out.step)
         call.out.say("\n[bold]The same question, asked of PostgreSQL, Spark and PyIceberg:[/]")
         call.out.say("  day         readings  mean temperature")
@@ -33,11 +34,14 @@ def demo(
             call.out.say(f"  {day}  {readings:>8}  {mean:>16.3f}")
         call.out.facts("\nAll three answer alike", told.facts)
     finally:
-        if result.started and not keep:
+        if stack.is_running and not (was_running or keep):
             with call.out.step("Stopping PostgreSQL"):
                 stack.down()
     program = "thermocline" if shutil.which("thermocline") else os.path.relpath(sys.argv[0])
     call.out.say(
-        f"\nNext: [bold]{program} up[/], then [bold]{program} psql[/]. Everything lies in "
-        f"{result.home}; [bold]{program} down[/] stops the server."
+        f"\nNext: [bold]{program} up[/], then [bold]{program} psql[/]. The readings are in the"
+        " schema thermocline_demo; DROP SCHEMA thermocline_demo CASCADE removes them."
+        f" The rest lies in {result.home}."
     )
+    if stack.is_running:
+        call.out.say(f"The server runs; [bold]{program} down[/] stops it.")

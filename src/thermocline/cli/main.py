@@ -2,34 +2,63 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import logging
 import os
+import signal
 import sys
+from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thermocline import __version__
 from thermocline import log as logs
 from thermocline.cli import demo, inform_commands, stack_commands
 from thermocline.cli.output import JsonOutput, TextOutput
-from thermocline.errors import ExitCode, ThermoclineError
+from thermocline.errors import DiskFull, ExitCode, HomeNotUsable, ThermoclineError
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 log = logs.get(__name__)
 
 _EXIT_CODES = "Exit codes: " + ", ".join(f"{code.value} {code.name.lower()}" for code in ExitCode) + "."
+
+# psql's own options may be written without the two dashes in front.
+_PASSED_ON = {"ignore_unknown_options": True}
 
 app = typer.Typer(
     name="thermocline",
     help="Recent time-series data hot in PostgreSQL, all of it in an Iceberg lake, nothing dropped unproven.",
     epilog=_EXIT_CODES,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+_signals: list[int] = []
+
+
+def _on_interrupt(number: int, _frame: FrameType | None) -> None:
+    _signals.append(number)
+    raise KeyboardInterrupt
+
+
+def _interrupted() -> bool:
+    return bool(_signals)
+
+
+def _classified(error: OSError) -> ThermoclineError:
+    where = f"{error.filename}: " if error.filename else ""
+    said = masked(f"{where}{error.strerror or error}")
+    return DiskFull(f"The disk is full. {said}") if error.errno == errno.ENOSPC else HomeNotUsable(said)
 
 
 def guarded(verb: Callable[..., None]) -> Callable[..., None]:
@@ -46,12 +75,31 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:
             # Whoever read our output has gone; there is nobody left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            raise _classified(error) from error
         except Exception as error:
+            if _interrupted():  # libraries turn Ctrl-C into errors of their own
+                raise Interrupted from error
             log.exception("unexpected")
             first_line = (str(error).strip().splitlines() or [""])[0]
             raise Unexpected(masked(f"{type(error).__name__}: {first_line}")) from error
 
     return call
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 for verb in (
@@ -66,7 +114,7 @@ for verb in (
     demo.demo,
     stack_commands.uninstall,
 ):
-    app.command()(guarded(verb))
+    app.command(context_settings=_PASSED_ON if verb is stack_commands.psql else None)(guarded(verb))
 
 
 class Unexpected(ThermoclineError):
@@ -84,19 +132,35 @@ class Interrupted(ThermoclineError):
     next_step_by_default = "Run the command again to go on."
 
 
-def main() -> None:
-    """Run the command and exit with a code that means something."""
-    sys.exit(run(sys.argv[1:]))
+# They change how every session reads texts and times, and whom it reaches; hot.dsn is where to say that.
+_POLLUTING = ("PGCLIENTENCODING", "PGDATESTYLE", "PGTZ", "PGHOSTADDR", "PGSERVICE", "PGOPTIONS", "PGTARGETSESSIONATTRS")
+
+
+def _mend_streams() -> None:
+    """A closed stream becomes nowhere, and a letter that it cannot show becomes its number."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: list[str]) -> int:
     """The exit code of one call. Typer itself answers what it does not understand, with 2."""
+    signal.signal(signal.SIGINT, _on_interrupt)
+    os.umask(0o077)  # whatever we make is ours alone, unless it is said otherwise where it is made
+    _mend_streams()
+    logging.getLogger().addHandler(logging.NullHandler())  # libraries' own complaints are not for the terminal
+    for name in _POLLUTING:
+        os.environ.pop(name, None)
     try:
         app(arguments)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else ExitCode.DONE
     except ThermoclineError as error:
         log.warning("not done", code=error.code, message=error.message, exc_info=error.__cause__)
-        (JsonOutput() if "--json" in arguments else TextOutput()).error(error)
+        with suppress(OSError):  # nobody may be there to be told
+            (JsonOutput() if "--json" in arguments else TextOutput()).error(error)
         return error.exit_code
     return ExitCode.DONE

@@ -73,13 +73,17 @@ class TextOutput:
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """A table that fits the terminal."""
-        table = Table(title=escape(name), title_justify="left", box=None, header_style="bold", pad_edge=False)
+        table = Table(
+            title=escape(name.capitalize()),
+            title_justify="left",
+            box=None,
+            header_style="bold",
+            pad_edge=False,
+        )
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in rows:
-            table.add_row(
-                *(_MARKS[cell] if isinstance(cell, Verdict) else escape(_shown(cell)) for cell in row)
-            )
+            table.add_row(*(_MARKS[cell] if isinstance(cell, Verdict) else escape(_shown(cell)) for cell in row))
         self.out.print(table)
 
     def error(self, error: ThermoclineError) -> None:
@@ -134,5 +138,5 @@ class JsonOutput:
         )
 
     def _print(self, value: Any) -> None:
-        sys.stdout.write(json.dumps(value, default=str, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(value, default=str) + "\n")
         sys.stdout.flush()

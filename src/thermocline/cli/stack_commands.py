@@ -28,10 +28,24 @@ def up(
     call = Invocation(json=json, verbose=verbose)
     if reset_password and not call.stack.is_embedded:
         raise Misconfigured("--reset-password is for the embedded server, but hot.dsn is set.")
-    result = asdict(call.stack.up(call.out.step, reset_password=reset_password))
-    if not json:
-        result["dsn"] = masked(result["dsn"])
-    call.out.facts("Thermocline is up", result)
+    result = call.stack.up(call.out.step, reset_password=reset_password)
+    if json:
+        call.out.facts("", asdict(result))
+        return
+    if result.port_moved_from:
+        call.out.say(f"[yellow]Port {result.port_moved_from} is taken now; the server has moved to another.[/]")
+    place = "embedded" if result.embedded else "yours"
+    call.out.facts(
+        "Thermocline is up",
+        {
+            "dsn": masked(result.dsn),
+            "postgres": f"{result.postgres}, {place}, {'started now' if result.started else 'running'}",
+            "sql": f"{result.sql}, {'installed now' if result.installed else 'unchanged'}",
+            "java": result.java,
+            "home": result.home,
+            "warehouse": result.warehouse,
+        },
+    )
     call.out.say("[dim]thermocline dsn[/] prints how to connect, [dim]thermocline psql[/] does it.")
 
 
@@ -73,14 +87,12 @@ def dsn(json: Json = False) -> None:
 
 
 def psql(
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Handed to psql as they are, after `--`.", metavar="ARGS")
-    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(help="Handed to psql as they are.", metavar="ARGS")] = None,
     json: Json = False,
 ) -> None:
-    """Open psql on the hot tier. What stands after `--` goes to psql.
+    """Open psql on the hot tier. Whatever else you write goes to psql.
 
-    Example: thermocline psql -- -c 'SELECT version()'
+    Example: thermocline psql -c 'SELECT version()'
     """
     call = Invocation(json=json)
     program = call.stack.psql_program() or shutil.which("psql")
@@ -110,3 +122,5 @@ def uninstall(
         )
     kept = call.stack.uninstall()
     call.out.facts("Uninstalled", {"uninstalled": True, "kept": ", ".join(kept) or None})
+    if kept:
+        call.out.say("Kept, because it still lists lake tables; without it nobody would know where they are.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from thermocline.errors import ServerFailed
 
 _FOLDERS = {16: "pginstall", 18: "pginstall18"}
+MAJORS = tuple(_FOLDERS)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,16 @@ from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from thermocline.errors import Busy, Misconfigured, PasswordRejected, ServerUnsuited, Unreachable
-from thermocline.masking import masked
+from thermocline.masking import is_secret, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OLDEST_MAJOR, NEWEST_MAJOR = 15, 18
+_FORM = (
+    "Write it as postgresql://user:password@host:5432/database, with @ : / ? # and % in the password as"
+    " %40 %3A %2F %3F %23 and %25."
+)
 
 # libpq reports what happened before a session stands as text only.
 _REJECTED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry")
@@ -27,27 +31,40 @@ _NOT_YET = ("the database system is starting up", "the database system is shutti
 def connect(dsn: str, *, timeout: int = 10, autocommit: bool = False) -> Iterator[psycopg.Connection]:
     """A session that ends with the block: committed when it ends well, rolled back otherwise."""
     session = _open(dsn, timeout=timeout, autocommit=autocommit)
+    user = session.info.user
     try:
         with session:
             yield session
     except (pg.AdminShutdown, pg.CrashShutdown) as error:
         raise Unreachable(f"PostgreSQL at {where(dsn)} went away: {_first_line(error)}") from error
+    except (pg.LockNotAvailable, pg.QueryCanceled) as error:
+        raise Busy(f"PostgreSQL at {where(dsn)} is busy with something else: {_first_line(error)}") from error
+    except pg.InsufficientPrivilege as error:
+        raise ServerUnsuited(
+            f"The role {user} may not do that: {error.diag.message_primary}.",
+            next_step="Connect as the role that installed Thermocline, or as the owner of the database.",
+        ) from error
+    except psycopg.OperationalError as error:
+        if error.sqlstate is None and session.broken:
+            raise Unreachable(f"PostgreSQL at {where(dsn)} went away: {_first_line(error)}") from error
+        raise
 
 
 def check_dsn(dsn: str) -> dict[str, str]:
-    """The parts of a DSN; refuses one that cannot be understood, without repeating it."""
+    """The parts of a DSN; refuses one that cannot be understood, without repeating any of it."""
     try:
-        return {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
+        parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
     except psycopg.ProgrammingError as error:
-        raise Misconfigured(
-            f"hot.dsn is not a PostgreSQL connection string: {masked(_first_line(error))}",
-            next_step="Write it as postgresql://user:password@host:5432/database.",
-        ) from error
+        raise Misconfigured("hot.dsn is not a PostgreSQL connection string.", next_step=_FORM) from error
+    host, port = parts.get("host", ""), parts.get("port", "")
+    if "@" in host + parts.get("dbname", "") or (port and not port.replace(",", "").isdigit()):
+        raise Misconfigured("Host or port in hot.dsn cannot be understood.", next_step=_FORM)
+    return parts
 
 
-def without_password(dsn: str) -> str:
-    """The same address without its password."""
-    return make_conninfo(**{key: value for key, value in check_dsn(dsn).items() if key != "password"})
+def without_secrets(dsn: str) -> str:
+    """The same address without its password and the like."""
+    return make_conninfo(**{key: value for key, value in check_dsn(dsn).items() if not is_secret(key)})
 
 
 def where(dsn: str) -> str:
@@ -61,24 +78,26 @@ def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
     parts = check_dsn(dsn)
     parts.setdefault("connect_timeout", str(timeout))
     parts.setdefault("application_name", "thermocline")
+    # Whatever the caller's environment says: we read texts as UTF-8 and times as ISO.
+    parts["client_encoding"] = "utf8"
+    parts["options"] = f"{parts.get('options', '')} -c datestyle=ISO".strip()
     try:
         session = psycopg.connect(make_conninfo(**parts), autocommit=autocommit)
     except psycopg.OperationalError as error:
         raise _classified(error, dsn) from error
+    except (psycopg.Error, ValueError) as error:
+        raise Misconfigured("hot.dsn cannot be used: one of its options has a wrong value.", next_step=_FORM) from error
     major = session.info.server_version // 10000
     if major < OLDEST_MAJOR:
         session.close()
         raise ServerUnsuited(
-            f"PostgreSQL at {where(dsn)} is version {major};"
-            f" Thermocline needs {OLDEST_MAJOR} to {NEWEST_MAJOR}.",
+            f"PostgreSQL at {where(dsn)} is version {major}; Thermocline needs {OLDEST_MAJOR} to {NEWEST_MAJOR}.",
             next_step="Upgrade the server, or unset hot.dsn to use the embedded one.",
         )
     return session
 
 
-def _classified(
-    error: psycopg.OperationalError, dsn: str
-) -> Unreachable | PasswordRejected | Misconfigured | Busy:
+def _classified(error: psycopg.OperationalError, dsn: str) -> Unreachable | PasswordRejected | Misconfigured | Busy:
     said = masked(_first_line(error))
     if any(text in said for text in _REJECTED):
         return PasswordRejected(f"PostgreSQL at {where(dsn)} does not let us in: {said}")

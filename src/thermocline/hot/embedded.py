@@ -1,4 +1,8 @@
-"""The embedded PostgreSQL server: made, started, found again, stopped; safe against crashes and rivals."""
+"""The embedded PostgreSQL server: made, started, found again, stopped; safe against crashes and rivals.
+
+When we are root the server runs as somebody else, who owns `data` and `log` and nothing above them. So
+nothing is ever written by root into a folder of that user's, where a link could lead it astray.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import shutil
 import socket
 import subprocess
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,16 +28,16 @@ from thermocline.errors import (
     HomeNotUsable,
     PasswordRejected,
     PortTaken,
+    Refused,
     ServerFailed,
     Unreachable,
 )
-from thermocline.hot.binaries import Binaries
+from thermocline.hot.binaries import MAJORS, Binaries
+from thermocline.hot.server_conf import HBA, HOST, server_conf
 from thermocline.hot.service_user import ServiceUser
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from thermocline.config import HotSettings
     from thermocline.home import Home
 
@@ -43,15 +47,11 @@ log = logs.get(__name__)
 ROLE = "postgres"
 DATABASE = "thermocline"
 RESET_PASSWORD = "Give the server a new password with `thermocline up --reset-password`."  # noqa: S105
-HOST = "127.0.0.1"
-_CONF = "thermocline.conf"
-_HBA = f"""\
-# Written by Thermocline: loopback only, password always.
-host all         all {HOST}/32 scram-sha-256
-host replication all {HOST}/32 scram-sha-256
-"""
-_LOCK_SECONDS = 120
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
 _START_SECONDS = 300
+_DYING_SECONDS = 30
+# What the server may know of the caller's environment: nothing that could be a secret.
+_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class EmbeddedServer:
         self.major = settings.version
         self.folder = home.server(self.major)
         self.data = self.folder / "data"
+        self.port_moved_from: int | None = None
 
     # ---- what is there -------------------------------------------------------------------
 
@@ -83,7 +84,7 @@ class EmbeddedServer:
         return Running(pid, int(lines[3])) if self._is_our_postmaster(pid) else None
 
     def exists(self) -> bool:
-        """Whether a server was ever made in this home."""
+        """Whether a server was made in this home."""
         try:
             return (self.data / "PG_VERSION").is_file()
         except PermissionError as error:
@@ -101,8 +102,8 @@ class EmbeddedServer:
 
     def _pid_file(self) -> list[str]:
         try:
-            return (self.data / "postmaster.pid").read_text().splitlines()
-        except FileNotFoundError:
+            return (self.data / "postmaster.pid").read_text(errors="replace").splitlines()
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except PermissionError as error:
             raise self._not_ours() from error
@@ -114,43 +115,61 @@ class EmbeddedServer:
         )
 
     def _is_our_postmaster(self, pid: int) -> bool:
-        """A pid alone proves nothing: it may have been given to another process since."""
+        """A pid alone proves nothing, and neither does a path: the folder itself is compared."""
         try:
             process = psutil.Process(pid)
-            return "postgres" in process.name() and Path(process.cwd()) == self.data.resolve()
-        except psutil.NoSuchProcess:
+            link = Path(f"/proc/{pid}/cwd")
+            where = link if link.exists() else Path(process.cwd())
+            return "postgres" in process.name() and where.samefile(self.data)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+            # Not to be looked into, hence not ours: ours runs as us, or we are root.
             return False
-        except psutil.AccessDenied:
-            # Not our process, hence not our server: ours runs as us, or we are root.
-            return False
+
+    def _is_alive(self) -> bool:
+        """Whether any process of a server on our data lives, wherever: they hold a lock as long as they live.
+
+        A pid means nothing in another container on the same volume; the lock is the kernel's.
+        """
+        with suppress(FileNotFoundError), self._life_lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    @property
+    def _life_lock(self) -> Path:
+        return self.folder / "life.lock"
 
     def _password(self) -> str:
         file = self.home.password(self.major)
         try:
             password = file.read_text("ascii").strip()
-        except FileNotFoundError as error:
-            raise PasswordRejected(f"The password file {file} is gone.", next_step=RESET_PASSWORD) from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise PasswordRejected(
-                f"The password file {file} is damaged.", next_step=RESET_PASSWORD
-            ) from error
-        if not password or not set(password) <= set(_LETTERS):
-            raise PasswordRejected(f"The password file {file} is damaged.", next_step=RESET_PASSWORD)
-        return password
+            if password and set(password) <= set(_LETTERS):
+                return password
+            state = "is damaged"
+        except FileNotFoundError:
+            state = "is gone"
+        except PermissionError:
+            state = "may not be read by us"
+        except (OSError, UnicodeDecodeError):
+            state = "is damaged"
+        raise PasswordRejected(f"The password file {file} {state}.", next_step=RESET_PASSWORD)
 
     # ---- start ---------------------------------------------------------------------------
 
     def start(self, *, reset_password: bool = False) -> bool:
         """Bring the server up; true if it had to be started. Safe to call twice at once."""
         binaries = Binaries.of(self.major)
-        with self._exclusively():
-            user = self._service_user()
+        with self.home.exclusively():
             if reset_password and self.exists():
-                self._stop_postmaster(binaries, user)
+                self._stop_running()
             elif self.running() is not None:
                 self._wait_until_ready()
                 return False
+            user = self._service_user()
             self._make_folders(user, binaries)
+            self._wait_for_the_dying()
             if not self.exists():
                 self._initialise(binaries, user)
             elif reset_password:
@@ -166,21 +185,50 @@ class EmbeddedServer:
         return ServiceUser.choose(self.settings.run_as)
 
     def _make_folders(self, user: ServiceUser, binaries: Binaries) -> None:
+        """Our own folder first; below it, what the server's user is to own is handed over as it is made."""
         try:
-            (self.folder / "log").mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._life_lock.touch(mode=0o600)
+            user.make_folder(self.folder / "log")
         except PermissionError as error:
             raise self._not_ours() from error
-        for folder in (self.folder, self.folder / "log"):
-            user.own(folder)
         user.let_pass(self.folder)
         user.let_pass(binaries.folder)
+        for half_made in self.folder.glob("data.new*"):
+            shutil.rmtree(half_made, ignore_errors=True)
+
+    def _wait_for_the_dying(self) -> None:
+        """Processes of a server that was killed need a moment; a server that stays is not ours to start again."""
+        deadline = time.monotonic() + _DYING_SECONDS
+        while self._is_alive():
+            if time.monotonic() > deadline:
+                raise Busy(
+                    f"A server that cannot be seen from here runs on {self.data}.",
+                    next_step="It may run in another container on the same folder. Stop it there first.",
+                )
+            time.sleep(0.1)
+        # Nobody lives, so whatever the file says is stale; PostgreSQL itself would believe a pid that lives on.
+        with suppress(FileNotFoundError):
+            (self.data / "postmaster.pid").unlink()
 
     def _initialise(self, binaries: Binaries, user: ServiceUser) -> None:
         """Make the data folder beside its place and rename it, so that it is whole or absent."""
-        new = self.folder / "data.new"
-        shutil.rmtree(new, ignore_errors=True)
+        if self.data.exists():
+            raise ServerFailed(
+                f"The data folder {self.data} is damaged: it has no file PG_VERSION.",
+                next_step="Bring it back from a backup. To begin with an empty server, move it away.",
+            )
+        for other in MAJORS:
+            if other != self.major and (self.home.server(other) / "data").exists():
+                raise Refused(
+                    f"This home holds a server of PostgreSQL {other}; hot.version asks for {self.major}.",
+                    next_step=f"Set hot.version to {other}, or THERMOCLINE_HOME to another folder.",
+                )
+        self.home.require_space()
+        new = self.folder / f"data.new.{secrets.token_hex(4)}"
         log.info("initdb", major=self.major, data=str(self.data))
         try:
+            user.make_folder(new)
             locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
             self._run(
                 user,
@@ -189,100 +237,64 @@ class EmbeddedServer:
                 + (locale if self.major >= 17 else []),
             )
             crash_point("up.initdb")
-            conf = (new / "postgresql.conf").read_text()
-            self._write(user, new / "postgresql.conf", f"include '{_CONF}'\n{conf}")
-            self._write(user, new / "pg_hba.conf", _HBA)
-            self._write(user, new / _CONF, self._conf())
             self._set_password(binaries, user, new)
             self._single_user(binaries, user, new, f"CREATE DATABASE {DATABASE}")
             crash_point("up.before_rename")
             new.rename(self.data)
         except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
+            for _ in range(20):  # a program that was just stopped may still be writing
+                shutil.rmtree(new, ignore_errors=True)
+                if not new.exists():
+                    break
+                time.sleep(0.1)
             raise
         _sync_folder(self.folder)
 
     def _set_password(self, binaries: Binaries, user: ServiceUser, data: Path) -> None:
         password = "".join(secrets.choice(_LETTERS) for _ in range(32))
         self._single_user(binaries, user, data, f"ALTER ROLE {ROLE} PASSWORD '{password}'")
-        file = self.home.password(self.major)
-        new = file.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(password + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        new.rename(file)
+        self.home.write(self.home.password(self.major), password + "\n")
 
     def _single_user(self, binaries: Binaries, user: ServiceUser, data: Path, statement: str) -> None:
         command = [binaries.program("postgres"), "--single", "-D", str(data)]
         self._run(user, [*command, "-c", "exit_on_error=true", "postgres"], text=statement + "\n")
 
-    def _conf(self) -> str:
-        """Written anew at every start; what stands below the include in postgresql.conf wins."""
-        return _settings_file(
-            {
-                "listen_addresses": HOST,
-                "unix_socket_directories": "",
-                "password_encryption": "scram-sha-256",
-                "max_connections": "100",
-                "shared_buffers": self.settings.shared_buffers,
-                "wal_level": "logical",
-                "max_wal_senders": "20",
-                "max_replication_slots": "20",
-                "max_wal_size": "2GB",
-                "max_locks_per_transaction": "1024",
-                "timezone": "UTC",
-                "log_timezone": "UTC",
-                "lc_messages": "C",
-                "logging_collector": "on",
-                "log_directory": str(self.folder / "log"),
-                "log_filename": "postgres-%a.log",
-                "log_truncate_on_rotation": "on",
-                "log_rotation_age": "1d",
-                "log_rotation_size": "0",
-                "log_line_prefix": "%m [%p] %q%u@%d %a ",
-            }
-        )
-
     def _start_postmaster(self, binaries: Binaries, user: ServiceUser) -> None:
-        self._remove_stale_pid_file()
-        self._write(user, self.data / _CONF, self._conf())
+        conf = self.home.root / f"postgres-{self.major}.conf"
+        hba = self.home.root / f"postgres-{self.major}.hba"
+        self.home.write(hba, HBA, mode=0o644)
+        settings = server_conf(self.data, self.folder / "log", hba, self.settings.shared_buffers)
+        self.home.write(conf, settings, mode=0o644)
         deadline = time.monotonic() + _START_SECONDS
         while True:
             port = self._choose_port()
-            out = self.folder / "log" / "start.log"
-            out.unlink(missing_ok=True)
-            command = [binaries.program("pg_ctl"), "start", "--pgdata", str(self.data), "--wait"]
-            command += ["--silent", "--timeout", str(_START_SECONDS), "--log", str(out)]
-            result = self._popen(user, [*command, "--options", f"-p {port}"])
-            if result.returncode == 0:
-                self._remember_port(port)
+            out = self.folder / "log" / f"start-{secrets.token_hex(4)}.log"
+            command = [binaries.program("postgres"), "-D", str(self.data)]
+            self._detach(user, [*command, "-c", f"config_file={conf}", "-p", str(port)], out)
+            if self._wait_until_ready(complain=False):
+                _remove(out)
+                self.home.write(self.home.port(self.major), f"{port}\n")
                 log.info("postgres started", major=self.major, port=port)
                 return
-            said = out.read_text(errors="replace") if out.exists() else result.stdout
-            if self.running() is not None:  # somebody's orphaned pg_ctl was quicker
-                self._wait_until_ready()
-                return
-            again = self._may_try_again(said, port)
-            if not again or time.monotonic() > deadline:
-                raise _start_failure(said, out)
-            time.sleep(0.3)
-
-    def _may_try_again(self, said: str, port: int) -> bool:
-        if "Address already in use" in said:
+            said = _read(out) + self._newest_log()
+            _remove(out)
+            if "Address already in use" not in said or time.monotonic() > deadline:
+                raise _start_failure(said, self.folder / "log")
             if self.settings.port is not None:
                 raise PortTaken(f"Port {port}, set by hot.port, is taken by another program.")
-            self.home.port(self.major).unlink(missing_ok=True)
-            return True
-        # Backends of a postmaster that was killed are still on their way out.
-        return "is still in use" in said or "lock file" in said
 
-    def _remove_stale_pid_file(self) -> None:
-        """A crash leaves postmaster.pid behind, and its pid may live on as another process."""
-        lines = self._pid_file()
-        if not lines or not (lines[0].isdigit() and self._is_our_postmaster(int(lines[0]))):
-            (self.data / "postmaster.pid").unlink(missing_ok=True)
+    def _detach(self, user: ServiceUser, command: list[str], out: Path) -> None:
+        """Start the server as nobody's child, holding the lock of its life; a shell does both, quoting nothing."""
+        with self._life_lock.open("rb") as life:
+            fcntl.flock(life, fcntl.LOCK_EX)
+            script = 'out=$1; shift; "$@" </dev/null >"$out" 2>&1 &'
+            self._run(user, ["/bin/sh", "-c", script, "sh", str(out), *command], pass_fds=(life.fileno(),))
+
+    def _newest_log(self) -> str:
+        """What the server wrote after it had taken its messages away from the terminal."""
+        files = sorted((self.folder / "log").glob("postgres-*.log"), key=lambda file: file.lstat().st_mtime)
+        lines = _read(files[-1]).splitlines() if files else []
+        return "\n".join(line for line in lines[-8:] if "FATAL" in line or "could not" in line)
 
     def _choose_port(self) -> int:
         if self.settings.port is not None:
@@ -299,43 +311,41 @@ class EmbeddedServer:
             probe.bind((HOST, 0))
             port: int = probe.getsockname()[1]
         if remembered:
+            self.port_moved_from = remembered
             log.warning("remembered port taken", port=remembered, now=port)
         return port
 
-    def _remember_port(self, port: int) -> None:
-        file = self.home.port(self.major)
-        new = file.with_suffix(".port.new")
-        new.write_text(f"{port}\n")
-        new.rename(file)
-
-    def _wait_until_ready(self) -> None:
+    def _wait_until_ready(self, *, complain: bool = True) -> bool:
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             lines = self._pid_file()
             if len(lines) >= 8 and lines[7].strip() == "ready":
-                return
-            if self.running() is None:
+                return True
+            if not self._is_alive() and self.running() is None:
                 break
-            time.sleep(0.05)
-        raise ServerFailed(
-            "The embedded PostgreSQL server is starting up but does not get ready.",
-            next_step=f"Look into {self.folder / 'log'}.",
-        )
+            time.sleep(0.02)
+        if complain:
+            raise ServerFailed(
+                "The embedded PostgreSQL server is starting up but does not get ready.",
+                next_step=f"Look into {self.folder / 'log'}.",
+            )
+        return False
 
     # ---- stop ----------------------------------------------------------------------------
 
     def stop(self) -> bool:
         """Stop the server, closing its sessions; true if one ran."""
-        if not self.home.root.is_dir():
+        if not self.home.root.is_dir() or self.running() is None:
             return False
-        with self._exclusively():
-            return self._stop_postmaster(Binaries.of(self.major), self._service_user())
+        with self.home.exclusively():
+            return self._stop_running()
 
-    def _stop_postmaster(self, binaries: Binaries, user: ServiceUser) -> bool:
+    def _stop_running(self) -> bool:
         """Ask politely, then firmly, then kill: PostgreSQL recovers from its log at the next start."""
         running = self.running()
         if running is None:
             return False
+        binaries, user = Binaries.of(self.major), self._service_user()
         for mode, seconds in (("fast", 30), ("immediate", 5)):
             command = [binaries.program("pg_ctl"), "stop", "--pgdata", str(self.data), f"--mode={mode}"]
             self._popen(user, [*command, "--silent", "--wait", "--timeout", str(seconds)])
@@ -355,12 +365,12 @@ class EmbeddedServer:
                     process.kill()
             psutil.wait_procs(family, timeout=10)
 
-    # ---- running programs, files, the lock -----------------------------------------------
+    # ---- running programs ----------------------------------------------------------------
 
     def _popen(
-        self, user: ServiceUser, command: list[str], text: str = ""
+        self, user: ServiceUser, command: list[str], text: str = "", pass_fds: tuple[int, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         return subprocess.run(
             command,
             input=text,
@@ -369,46 +379,31 @@ class EmbeddedServer:
             text=True,
             errors="replace",
             env=environment | {"LC_ALL": "C", "TZ": "UTC"},
-            cwd=self.folder,
+            cwd="/",
             check=False,
+            start_new_session=True,  # Ctrl-C is ours to handle
+            pass_fds=pass_fds,
             **user.popen,
         )
 
-    def _run(self, user: ServiceUser, command: list[str], text: str = "") -> None:
-        result = self._popen(user, command, text)
+    def _run(self, user: ServiceUser, command: list[str], text: str = "", pass_fds: tuple[int, ...] = ()) -> None:
+        result = self._popen(user, command, text, pass_fds)
         if result.returncode != 0:
             raise _start_failure(f"{Path(command[0]).name}: {masked(result.stdout.strip())}")
 
-    def _write(self, user: ServiceUser, file: Path, text: str) -> None:
-        file.write_text(text)
-        file.chmod(0o600)
-        user.own(file)
 
-    @contextmanager
-    def _exclusively(self) -> Iterator[None]:
-        """One starter or stopper at a time; the kernel lets go of the lock when its holder dies."""
-        with self.home.lock.open("w") as file:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise Busy(
-                            f"Another thermocline has been starting or stopping the server in"
-                            f" {self.home.root} for {_LOCK_SECONDS} s."
-                        ) from None
-                    time.sleep(0.05)
-            yield
+def _read(file: Path) -> str:
+    """The text of a file of the server's user, never of what a link there points at."""
+    try:
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as content:
+            return content.read()
+    except OSError:
+        return ""
 
 
-_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
-
-
-def _settings_file(settings: Mapping[str, str]) -> str:
-    lines = [f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in settings.items()]
-    return "\n".join(["# Written by Thermocline at every start.", *lines, ""])
+def _remove(file: Path) -> None:
+    with suppress(OSError):
+        file.unlink()
 
 
 def _is_free(port: int) -> bool:
@@ -429,9 +424,9 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _start_failure(said: str, file: Path | None = None) -> ServerFailed | DiskFull:
+def _start_failure(said: str, folder: Path | None = None) -> ServerFailed | DiskFull:
     last = " / ".join(line.strip() for line in said.strip().splitlines()[-4:])
-    if "No space left on device" in said:
+    if "No space left on device" in said or "Check free disk space" in said:
         return DiskFull(f"The disk is full: {last}")
-    next_step = f"Look into {file}." if file else None
+    next_step = f"Look into {folder}." if folder else None
     return ServerFailed(f"The embedded PostgreSQL did not do as asked: {last}", next_step=next_step)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg
+from psycopg import sql
 
 from thermocline import __version__
 from thermocline import log as logs
@@ -29,7 +29,7 @@ log = logs.get(__name__)
 # Ours, and dropped by uninstall. The catalogs' schemas are not here: they know where the lake is.
 SCHEMAS = ("lakets", "thermocline")
 CATALOG_SCHEMAS = ("thermocline_lake", "thermocline_cold")
-_CREATE_TABLE = re.compile(r"create table (?:if not exists )?(\w+\.\w+)")
+_REINSTALL = "It was removed by hand. `thermocline uninstall --yes`, then `thermocline up`, makes it anew."
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Installed:
 
     version: str
     sha256: str
+    objects: tuple[str, ...]
+    missing: tuple[str, ...]
 
 
 def installed(session: Connection) -> Installed | None:
@@ -60,7 +62,17 @@ def installed(session: Connection) -> Installed | None:
     if not _is_there(session, "thermocline.release"):
         return None
     row = session.execute(query("installed_release")).fetchone()
-    return Installed(*row) if row else None
+    if row is None:
+        return None
+    version, sha256, objects = row
+    there = set(_objects(session))
+    return Installed(version, sha256, tuple(objects), tuple(name for name in objects if name not in there))
+
+
+def is_current(session: Connection) -> bool:
+    """Whether an install would have nothing to do."""
+    present = installed(session)
+    return present is not None and not present.missing and present.sha256 == Release().sha256
 
 
 def check(present: Installed | None) -> Check:
@@ -69,9 +81,9 @@ def check(present: Installed | None) -> Check:
     if present is None:
         return Check.warning("SQL", "not installed in this database", "`thermocline up` installs it.")
     if _newer(present.version, release.version):
-        return Check.failed(
-            "SQL", f"{present.version} is newer than this Thermocline", "Upgrade this Thermocline."
-        )
+        return Check.failed("SQL", f"{present.version} is newer than this Thermocline", "Upgrade this Thermocline.")
+    if present.missing:
+        return Check.failed("SQL", f"{present.version}, but {_gone(present)}", _REINSTALL)
     if present.sha256 != release.sha256:
         return Check.warning("SQL", f"{present.version} is not this one", "`thermocline up` upgrades it.")
     return Check.ok("SQL", present.version)
@@ -81,33 +93,33 @@ def install(dsn: str, release: Release | None = None, *, timeout: int = 10) -> b
     """Bring the database to this release; false when it was there already. All of it or nothing."""
     release = release or Release()
     with connect(dsn, timeout=timeout) as session:
-        try:
-            return _install(session, release)
-        except pg.InsufficientPrivilege as error:
-            raise ServerUnsuited(
-                f"The role may not install Thermocline's SQL: {error.diag.message_primary}",
-            ) from error
+        return _install(session, release)
 
 
 def _install(session: Connection, release: Release) -> bool:
     session.execute(query("install_lock"))
-    if session.info.user in SCHEMAS:
+    if session.info.user in (*SCHEMAS, *CATALOG_SCHEMAS):
         raise ServerUnsuited(
-            f"The role {session.info.user} has the name of a schema of ours, so its own tables would"
-            " land in it.",
+            f"The role {session.info.user} has the name of a schema of ours, so its own tables would land in it.",
             next_step="Use a role with another name in hot.dsn.",
         )
     present = installed(session)
     if present and _newer(present.version, release.version):
         raise NewerInstalled(f"The database holds Thermocline {present.version}; this is {release.version}.")
+    if present and present.missing:
+        raise Refused(f"The database holds Thermocline {present.version}, but {_gone(present)}.", next_step=_REINSTALL)
     if present and present.sha256 == release.sha256:
         return False
+    before = set(_objects(session))
     _run_migrations(session, release)
     crash_point("install.migrated")
     for file in release.functions:
         _run(session, file)
-    _drop_functions_of_before(session)
-    session.execute(query("record_release"), {"version": release.version, "sha256": release.sha256})
+    _drop_functions_of_before(session, present)
+    session.execute(
+        query("record_release"),
+        {"version": release.version, "sha256": release.sha256, "objects": _made_by(session, present, before)},
+    )
     crash_point("install.before_commit")
     session.commit()
     log.info("sql installed", version=release.version, before=present and present.version)
@@ -121,9 +133,7 @@ def _run_migrations(session: Connection, release: Release) -> None:
     known = {file.name for file in release.migrations}
     for name in done:
         if name not in known:
-            raise NewerInstalled(
-                f"The database has run the migration {name}, which this Thermocline does not know."
-            )
+            raise NewerInstalled(f"The database has run the migration {name}, which this Thermocline does not know.")
     for file in release.migrations:
         if file.name not in done:
             _run(session, file)
@@ -140,55 +150,92 @@ def _run(session: Connection, file: SqlFile) -> None:
     except psycopg.Error as error:
         raise Refused(
             f"Installing {file.name}.sql failed, so nothing was installed: {error}",
-            next_step="An object of yours may be in the way in the schemas lakets or thermocline.",
+            next_step="Something in the schemas lakets or thermocline may be in the way; if it is what is left"
+            " of a Thermocline, `thermocline uninstall --yes` removes it.",
         ) from error
 
 
-def _drop_functions_of_before(session: Connection) -> None:
-    """Functions that this release no longer has: those in our schemas that this transaction did not write."""
-    for (function,) in session.execute(query("functions_of_before"), {"schemas": list(SCHEMAS)}):
-        try:
-            session.execute(f"DROP ROUTINE {function}")
-        except pg.DependentObjectsStillExist as error:
-            raise StillInUse(
-                f"This release no longer has {function}, which is in use: {error.diag.message_detail}",
-                next_step="Drop or change what uses it, then install again.",
-            ) from error
+def _drop_functions_of_before(session: Connection, before: Installed | None) -> None:
+    """Functions that the release before recorded and this one no longer has. A user's own are not touched."""
+    kept = {name for (name,) in session.execute(query("functions_of_this_transaction"), {"schemas": list(SCHEMAS)})}
+    for name in before.objects if before else ():
+        kind, _, function = name.partition(" ")
+        if kind == "function" and name not in kept:
+            try:
+                session.execute(sql.SQL("DROP ROUTINE IF EXISTS {}").format(_literally(function)))
+            except pg.DependentObjectsStillExist as error:
+                raise StillInUse(
+                    f"This release no longer has {function}, which is in use: {error.diag.message_detail}",
+                    next_step="Drop or change what uses it, then install again.",
+                ) from error
 
 
 def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
-    """Take our schemas out. Refuses while anything of the user's depends on them; returns what was kept.
+    """Take out what we installed, object by object; returns the catalogs that were kept.
 
-    Tables of users are never touched. A catalog that still lists lake tables is kept, because
-    without it nobody would know where they are.
+    Nothing is dropped by cascade: whatever of the user's depends on ours or lives in our schemas stands
+    in the way, is named, and nothing happens. A catalog that lists anything is kept, because without
+    it nobody would know where the lake is.
     """
     with connect(dsn, timeout=timeout) as session:
         session.execute(query("install_lock"))
-        users = session.execute(query("users_objects_on_ours"), {"schemas": list(SCHEMAS)})
-        in_the_way = [name for (name,) in users] + _tables_not_ours(session)
-        if in_the_way:
+        try:
+            present = installed(session)
+            there = set(_objects(session))
+            ours = [name for name in (present.objects if present else ()) if name in there]
+            for kind in ("view", "table", "function"):
+                _drop(session, kind, [name.partition(" ")[2] for name in ours if name.startswith(f"{kind} ")])
+            kept = [schema for schema in CATALOG_SCHEMAS if not _drop_catalog(session, schema)]
+            for schema in SCHEMAS:
+                session.execute(sql.SQL("DROP SCHEMA IF EXISTS {} RESTRICT").format(sql.Identifier(schema)))
+        except pg.DependentObjectsStillExist as error:
             raise StillInUse(
-                f"Objects of yours use Thermocline's or live among them: {', '.join(in_the_way)}.",
-                next_step="Drop, change or move them, then uninstall again.",
-            )
-        kept = []
-        for schema in CATALOG_SCHEMAS:
-            if _is_there(session, f"{schema}.iceberg_tables") and (
-                session.execute(f"SELECT 1 FROM {schema}.iceberg_tables LIMIT 1").fetchone()
-            ):
-                kept.append(schema)
-            else:
-                session.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-        for schema in SCHEMAS:
-            session.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+                f"Something of yours is in the way: {error.diag.message_primary}. {error.diag.message_detail or ''}",
+                next_step="Drop, change or move it, then uninstall again. Nothing was removed.",
+            ) from error
         log.info("sql uninstalled", kept=kept)
     return kept
 
 
-def _tables_not_ours(session: Connection) -> list[str]:
-    ours = {name for file in statements.migrations() for name in _CREATE_TABLE.findall(file.text.lower())}
-    found = session.execute(query("tables_in_schemas"), {"schemas": list(SCHEMAS)})
-    return [f"table {name}" for (name,) in found if name not in ours]
+def _drop(session: Connection, kind: str, names: list[str]) -> None:
+    if names:
+        listed = sql.SQL(", ").join(_literally(name) for name in names)
+        session.execute(sql.SQL("DROP {} {} RESTRICT").format(_literally(kind.upper()), listed))
+
+
+def _drop_catalog(session: Connection, schema: str) -> bool:
+    """True if the catalog is gone; locked before it is looked at, so that nobody adds to it meanwhile."""
+    tables = [f"{schema}.iceberg_tables", f"{schema}.iceberg_namespace_properties"]
+    tables = [table for table in tables if _is_there(session, table)]
+    for table in tables:
+        session.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(_literally(table)))
+    if any(session.execute(sql.SQL("SELECT FROM {} LIMIT 1").format(_literally(table))).rowcount for table in tables):
+        return False
+    _drop(session, "table", tables)
+    session.execute(sql.SQL("DROP SCHEMA IF EXISTS {} RESTRICT").format(sql.Identifier(schema)))
+    return True
+
+
+def _literally(text: str) -> sql.SQL:
+    """Text that PostgreSQL itself gave us as the quoted name of an object, or a constant of ours."""
+    trusted: Any = text
+    return sql.SQL(trusted)
+
+
+def _objects(session: Connection) -> list[str]:
+    return [name for (name,) in session.execute(query("our_objects"), {"schemas": list(SCHEMAS)})]
+
+
+def _made_by(session: Connection, present: Installed | None, before: set[str]) -> list[str]:
+    """What is ours now: what was ours and is still there, and what this install made or wrote anew."""
+    written = {name for (name,) in session.execute(query("functions_of_this_transaction"), {"schemas": list(SCHEMAS)})}
+    known = set(present.objects) if present else set()
+    return [name for name in _objects(session) if name not in before or name in written or name in known]
+
+
+def _gone(present: Installed) -> str:
+    more = f" and {len(present.missing) - 1} more are" if len(present.missing) > 1 else " is"
+    return f"{present.missing[0]}{more} gone"
 
 
 def _is_there(session: Connection, relation: str) -> bool:

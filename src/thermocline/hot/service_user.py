@@ -22,6 +22,8 @@ _DEFAULT_NAMES = ("postgres", "nobody")
 _ACL_ATTRIBUTE = "system.posix_acl_access"
 _ACL_VERSION = 2
 _USER_OBJ, _USER, _GROUP_OBJ, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
+_GROUP = 0x08
+_MASKED = (_USER, _GROUP_OBJ, _GROUP)
 _NO_ID = 0xFFFFFFFF
 _PASS = 0o1
 
@@ -48,8 +50,7 @@ class ServiceUser:
                 break
             return cls(found.pw_name, found.pw_uid, found.pw_gid)
         raise Misconfigured(
-            f"PostgreSQL refuses to run as root, and there is no user {wanted or 'postgres or nobody'}"
-            " to run it as.",
+            f"PostgreSQL refuses to run as root, and there is no user {wanted or 'postgres or nobody'} to run it as.",
             next_step="Set hot.run_as to an ordinary user, or run Thermocline as one.",
         )
 
@@ -60,10 +61,14 @@ class ServiceUser:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
-    def own(self, path: Path) -> None:
-        """Hand a file or folder of ours to the user."""
+    def make_folder(self, path: Path) -> None:
+        """Make a folder of the user's in one of ours, if it is not there; never touch one that is."""
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            return
         if self.name is not None:
-            os.chown(path, self.uid, self.gid)
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def let_pass(self, path: Path) -> None:
         """Make sure that the user can reach `path`: the right to pass, for it alone, where it lacks it.
@@ -100,7 +105,12 @@ class ServiceUser:
             (perm for tag, perm, _ in entries if tag == _MASK),
             next(perm for tag, perm, _ in entries if tag == _GROUP_OBJ),
         )
-        kept = [e for e in entries if e[0] != _MASK and not (e[0] == _USER and e[2] == self.uid)]
+        # Raising the mask must not wake rights that it had put to sleep, so they are written down as they are.
+        kept = [
+            (tag, perm & mask if tag in _MASKED else perm, uid)
+            for tag, perm, uid in entries
+            if tag != _MASK and not (tag == _USER and uid == self.uid)
+        ]
         granted = sorted([*kept, (_USER, _PASS, self.uid), (_MASK, mask | _PASS, _NO_ID)])
         packed = struct.pack("<I", _ACL_VERSION) + b"".join(struct.pack("<HHI", *entry) for entry in granted)
         try:

@@ -55,9 +55,7 @@ def functions() -> list[SqlFile]:
 
 
 def _folder(name: str) -> list[SqlFile]:
-    found = [
-        SqlFile(entry.name.removesuffix(".sql"), entry.read_text("utf-8")) for entry in _walk(_ROOT / name)
-    ]
+    found = [SqlFile(entry.name.removesuffix(".sql"), entry.read_text("utf-8")) for entry in _walk(_ROOT / name)]
     return sorted(found, key=lambda file: file.name)
 
 

@@ -77,13 +77,19 @@ def require(facts: ServerFacts) -> None:
     failed = [check for check in judge(facts) if check.verdict is Verdict.FAILED]
     if failed:
         raise ServerUnsuited(
-            " ".join(check.found for check in failed),
-            next_step=" ".join(check.fix or "" for check in failed),
+            "PostgreSQL cannot carry Thermocline as it is set up: "
+            + "; ".join(check.found.rstrip(".") for check in failed)
+            + ".",
+            next_step="\n".join(check.fix or "" for check in failed),
         )
 
 
 def _set(name: str, value: str) -> str:
-    return f"ALTER SYSTEM SET {name} = {value}; then restart PostgreSQL."
+    return f"As a superuser: ALTER SYSTEM SET {name} = {value}; then restart PostgreSQL."
+
+
+def _reload(name: str, value: str) -> str:
+    return f"As a superuser: ALTER SYSTEM SET {name} = {value}; then SELECT pg_reload_conf();"
 
 
 def _version(facts: ServerFacts) -> Check:
@@ -91,9 +97,7 @@ def _version(facts: ServerFacts) -> Check:
     if major < OLDEST_MAJOR:
         return Check.failed("version", f"PostgreSQL {major}", f"Upgrade to {OLDEST_MAJOR} or newer.")
     if major > NEWEST_MAJOR:
-        return Check.warning(
-            "version", f"PostgreSQL {major}", f"Only {OLDEST_MAJOR} to {NEWEST_MAJOR} are tested."
-        )
+        return Check.warning("version", f"PostgreSQL {major}", f"Only {OLDEST_MAJOR} to {NEWEST_MAJOR} are tested.")
     return Check.ok("version", f"PostgreSQL {major}")
 
 
@@ -160,7 +164,7 @@ def _slot_limits(facts: ServerFacts) -> Check:
             "slot limits",
             f"idle_replication_slot_timeout is {facts.idle_replication_slot_timeout}: a slot that is"
             " read now and then may be thrown away, and the lake must then be copied again.",
-            "ALTER SYSTEM SET idle_replication_slot_timeout = 0; then SELECT pg_reload_conf();",
+            _reload("idle_replication_slot_timeout", "0"),
         )
     return Check.ok("slot limits", f"max_slot_wal_keep_size is {facts.max_slot_wal_keep_size}")
 
@@ -170,7 +174,7 @@ def _fsync(facts: ServerFacts) -> Check:
         return Check.warning(
             "fsync",
             "fsync is off: a power cut may lose what PostgreSQL called committed.",
-            "ALTER SYSTEM SET fsync = on; then SELECT pg_reload_conf();",
+            _reload("fsync", "on"),
         )
     return Check.ok("fsync", "on")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
@@ -9,7 +10,6 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from thermocline.errors import Misconfigured
-from thermocline.masking import masked
 
 # Options of a libpq address that the JDBC driver understands by the same name.
 _SAME_IN_JDBC = ("sslmode", "sslrootcert", "sslcert", "sslkey")
@@ -33,14 +33,12 @@ class PostgresAddress:
         try:
             parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value}
         except ProgrammingError as error:
-            raise Misconfigured(
-                f"The address of {whose} cannot be understood: {masked(str(error).strip())}", next_step=advice
-            ) from error
+            raise Misconfigured(f"The address of {whose} cannot be understood.", next_step=advice) from error
+        if "service" in parts:
+            raise Misconfigured(f"The address of {whose} names a service; Spark cannot look it up.", next_step=advice)
         host = parts.get("host", "localhost")
         if host.startswith("/") or "," in host:
-            raise Misconfigured(
-                f"The address of {whose} names {host!r}; Spark needs one TCP host.", next_step=advice
-            )
+            raise Misconfigured(f"The address of {whose} names {host!r}; Spark needs one TCP host.", next_step=advice)
         if "user" not in parts:
             raise Misconfigured(f"The address of {whose} names no user.", next_step=advice)
         return cls(
@@ -51,6 +49,11 @@ class PostgresAddress:
             password=parts.get("password", ""),
             options=tuple((key, parts[key]) for key in _SAME_IN_JDBC if key in parts),
         )
+
+    @property
+    def folder_name(self) -> str:
+        """A name for a folder of this server's, readable and without surprises."""
+        return re.sub(r"[^A-Za-z0-9.-]", "_", f"{self.host}-{self.port}-{self.database}")
 
     def jdbc_url(self, schema: str | None = None) -> str:
         """For Java; user and password go beside it, never into it."""

@@ -83,10 +83,20 @@ class CatalogDescription:
     def _warehouse(self) -> dict[str, str]:
         return {"warehouse": self.warehouse} if self.warehouse else {}
 
+    def check(self) -> None:
+        """Refuse an address that one of the engines cannot use, before anything is started."""
+        if self.kind == "jdbc" and self.uri:
+            self.for_spark()
+
     def count_tables(self) -> int:
         """How many tables the catalog lists."""
         with self._named(), self._load() as catalog:
-            return sum(len(catalog.list_tables(name)) for name in catalog.list_namespaces())
+            waiting, count = list(catalog.list_namespaces()), 0
+            while waiting:
+                namespace = waiting.pop()
+                count += len(catalog.list_tables(namespace))
+                waiting += catalog.list_namespaces(namespace)
+            return count
 
     def open(self) -> Catalog:
         """The catalog through PyIceberg, no Java involved; close it, or use it in a `with` block."""
@@ -122,16 +132,19 @@ class CatalogDescription:
 
 def describe(settings: Settings, home: Home, hot_dsn: str) -> dict[str, CatalogDescription]:
     """Both catalogs, by name; what is not set lies on the hot tier's PostgreSQL and in the home."""
+    server = f"embedded-{settings.hot.version}"
+    if settings.hot.dsn:
+        server = PostgresAddress.parse(settings.hot.dsn.get_secret_value(), "hot.dsn").folder_name
     return {
-        LAKE: _describe(LAKE, settings.lake, home, hot_dsn),
-        COLD: _describe(COLD, settings.cold, home, hot_dsn),
+        name: _describe(name, chosen, home, hot_dsn, server)
+        for name, chosen in ((LAKE, settings.lake), (COLD, settings.cold))
     }
 
 
-def _describe(name: str, chosen: CatalogSettings, home: Home, hot_dsn: str) -> CatalogDescription:
+def _describe(name: str, chosen: CatalogSettings, home: Home, hot_dsn: str, server: str) -> CatalogDescription:
     uri = chosen.uri or hot_dsn
     # A REST catalog knows where its files are; naming a warehouse is choosing among those it has.
-    default = "" if chosen.catalog == "rest" else f"file://{home.warehouse(name)}"
+    default = "" if chosen.catalog == "rest" else f"file://{home.warehouse(server, name)}"
     warehouse = chosen.warehouse or default
     if warehouse.startswith("/"):
         warehouse = f"file://{warehouse}"

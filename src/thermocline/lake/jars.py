@@ -65,6 +65,11 @@ def missing(jars: Iterable[Jar], home: Home) -> list[Jar]:
     return [jar for jar in jars if not _is_verified(jar, home)]
 
 
+def damaged(jars: Iterable[Jar], home: Home) -> list[Jar]:
+    """Those that are there but no longer what was fetched; every byte is looked at."""
+    return [jar for jar, path in zip(jars, paths(jars, home), strict=True) if _sha256(path) != jar.sha256]
+
+
 def paths(jars: Iterable[Jar], home: Home) -> list[Path]:
     """Where the jars are."""
     return [_folder(home) / jar.file_name for jar in jars]
@@ -82,17 +87,21 @@ def fetch(
     wanted = missing(jars, home)
     if not wanted:
         return
-    # Own folder, renamed file by file at the end: two fetches at once, or one killed, do no harm.
+    home.require_space()
+    # A folder and a cache of its own: what a bad mirror gave once is not remembered, what a kill left is swept.
+    # Callers hold the home's lock, so nobody else is at it.
+    for left in home.ivy.glob("fetch-*"):
+        shutil.rmtree(left, ignore_errors=True)
     work = home.ivy / f"fetch-{os.getpid()}"
     work.mkdir(parents=True, exist_ok=True)
     try:
-        _run_ivy(wanted, work, home, java, ivy_settings, progress)
+        _run_ivy(wanted, work, java, ivy_settings, progress)
         _folder(home).mkdir(parents=True, exist_ok=True)
         for jar in wanted:
             fetched = work / jar.file_name
             _verify(jar, fetched)
             fetched.rename(_folder(home) / jar.file_name)
-            _mark(jar, home).write_text(f"{jar.sha256} {_size(jar, home)}\n")
+            home.write(_mark(jar, home), f"{jar.sha256} {_size(jar, home)}\n")
             log.info("jar fetched", coordinate=jar.coordinate)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -101,7 +110,6 @@ def fetch(
 def _run_ivy(
     wanted: list[Jar],
     work: Path,
-    home: Home,
     java: Java,
     ivy_settings: Path | None,
     progress: Callable[[str], None],
@@ -112,7 +120,7 @@ def _run_ivy(
         "-ivy",
         str(work / "ivy.xml"),
         "-cache",
-        str(home.ivy / "cache"),
+        str(work / "cache"),
         "-confs",
         "default",
     ]
@@ -143,8 +151,7 @@ def _ivy_module(wanted: list[Jar]) -> str:
     for jar in wanted:
         group, artifact, version = (quoteattr(part) for part in jar.coordinate.split(":"))
         lines.append(
-            f"<dependency org={group} name={artifact} rev={version} conf='default->default'"
-            " transitive='false'/>"
+            f"<dependency org={group} name={artifact} rev={version} conf='default->default' transitive='false'/>"
         )
     return (
         "<ivy-module version='2.0'><info organisation='thermocline' module='jars'/>"
@@ -171,13 +178,17 @@ def _reason(said: list[str]) -> str:
 
 
 def _verify(jar: Jar, file: Path) -> None:
-    with file.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
+    found = _sha256(file)
     if found != jar.sha256:
         raise JarCorrupt(
             f"{jar.coordinate} was fetched, but it is not the tested file: its SHA-256 is {found}.",
             next_step="Check your Maven mirror; nothing was installed.",
         )
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _folder(home: Home) -> Path:

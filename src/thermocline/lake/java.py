@@ -71,8 +71,7 @@ def look(settings: JavaSettings) -> Java:
         version = _version(settings.home / "bin" / "java")
         if not _is_new_enough(version):
             raise JavaMissing(
-                f"java.home is {settings.home}, which is {version or 'no Java'};"
-                f" Spark needs {LEAST_MAJOR} or newer.",
+                f"java.home is {settings.home}, which is {version or 'no Java'}; Spark needs {LEAST_MAJOR} or newer.",
                 next_step="Correct java.home, or unset it and one is found.",
             )
         return Java(settings.home, version or "", "java.home")
@@ -156,8 +155,7 @@ def _trust_store(home: Home) -> Path | None:
     if not certificates:
         return None
     entries = [
-        pkcs12.PKCS12Certificate(certificate, str(number).encode())
-        for number, certificate in enumerate(certificates)
+        pkcs12.PKCS12Certificate(certificate, str(number).encode()) for number, certificate in enumerate(certificates)
     ]
     store.parent.mkdir(parents=True, exist_ok=True)
     new = store.with_name(f"cacerts.{os.getpid()}")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import secrets
+import shlex
+import signal
+import threading
+from contextlib import contextmanager
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from thermocline import log as logs
 from thermocline.errors import SparkFailed
-from thermocline.masking import masked
+from thermocline.masking import SECRET_NAMES, masked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -23,9 +29,14 @@ if TYPE_CHECKING:
 
 log = logs.get(__name__)
 
+# By this a session of ours is known.
+_MARK = "spark.thermocline.home"
+# Variables of somebody else's Spark.
+_FOREIGN = ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
 
 def configuration(settings: SparkSettings, home: Home, jars: Iterable[Path]) -> dict[str, str]:
-    """What the session starts with. It ends up on a command line, so there is no secret in it."""
+    """What the session starts with, as far as it may stand on a command line: there is no secret in it."""
     cores = os.cpu_count() or 1
     chosen = {
         "spark.master": settings.master,
@@ -42,6 +53,8 @@ def configuration(settings: SparkSettings, home: Home, jars: Iterable[Path]) -> 
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.redaction.regex": f"(?i){SECRET_NAMES}",
+        _MARK: str(home.root),
     }
     if settings.master.startswith("local"):
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -62,25 +75,59 @@ def open_session(
 
     for folder in (home.spark, home.root / "logs"):
         folder.mkdir(parents=True, exist_ok=True)
+    # The bridge to Java logs a stack trace for every call that is cut short; the error itself is enough.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     os.environ["JAVA_HOME"] = str(java.home)
     if settings.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    if SparkContext._active_spark_context is None:
+    active = SparkContext._active_spark_context
+    if active is not None and active.getConf().get(_MARK) != str(home.root):
+        raise SparkFailed(
+            "This process has a Spark session that Thermocline did not make, or of another home.",
+            next_step="Stop it first: Thermocline's session has jars and settings that cannot be added later.",
+        )
+    if active is None:
         conf = SparkConf(loadDefaults=False)
         conf.setAll(list(configuration(settings, home, jars).items()))
         output = home.root / "logs" / "spark-driver.log"
         try:
-            with output.open("ab") as file:
+            with output.open("ab") as file, _launched_with(home, catalogs):
                 gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
+            on_interrupt = signal.getsignal(signal.SIGINT)
             SparkContext(conf=conf, gateway=gateway)
+            if threading.current_thread() is threading.main_thread():
+                # Spark's own handler calls Java from within the signal, which breaks the call that was cut short.
+                signal.signal(signal.SIGINT, on_interrupt)
         except Exception as error:  # py4j, pyspark and the system each have their own
             raise _start_failure(output, error) from error
         log.info("spark started", master=settings.master, java=java.version, source=java.source)
-    session = SparkSession.builder.getOrCreate()
-    for catalog in catalogs.values():
-        for key, value in catalog.for_spark().items():
-            session.conf.set(key, value)
-    return session
+    return SparkSession.builder.getOrCreate()
+
+
+@contextmanager
+def _launched_with(home: Home, catalogs: Mapping[str, CatalogDescription]) -> Iterator[None]:
+    """Hand Java the catalogs in a file that only we can read, and nothing of the caller's Spark.
+
+    They hold passwords, so they may not stand on a command line; and they must be a part of Spark's
+    configuration, not of a session's, because only there does Spark keep them out of its event log.
+    """
+    lines = [f"{key}={_escaped(value)}" for catalog in catalogs.values() for key, value in catalog.for_spark().items()]
+    file = home.spark / f"catalogs-{secrets.token_hex(4)}.properties"
+    home.write(file, "\n".join(lines) + "\n")
+    before = {name: os.environ.pop(name, None) for name in _FOREIGN}
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(str(file))} pyspark-shell"
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_SUBMIT_ARGS"]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+        file.unlink()
+
+
+def _escaped(value: str) -> str:
+    """As Java's properties files want it: a backslash doubled, everything beyond ASCII by its number."""
+    doubled = value.replace("\\", "\\\\")
+    return "".join(letter if " " < letter <= "~" else f"\\u{ord(letter):04x}" for letter in doubled)
 
 
 def _java_options(home: Home) -> str:

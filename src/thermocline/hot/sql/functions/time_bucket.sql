@@ -1,5 +1,6 @@
 -- The start of the bucket that a time falls into, counted from an origin; months and years on the UTC calendar.
 -- No SET clause, so that the planner can inline it; the body is bound when it is created, so no search_path can bend it.
+-- An interval that mixes months with days goes to date_bin, which names the reason it refuses.
 CREATE OR REPLACE FUNCTION lakets.time_bucket(
     p_interval  interval,
     p_timestamp timestamptz,
@@ -7,28 +8,13 @@ CREATE OR REPLACE FUNCTION lakets.time_bucket(
 ) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
-    -- Whole months only: anything mixed goes to date_bin, which names the reason it refuses.
-    WHEN p_interval = pg_catalog.make_interval(
-             months => (extract(year FROM p_interval) * 12 + extract(month FROM p_interval))::int)
-         AND extract(day FROM p_interval) = 0
-         AND p_interval > interval '0'
-         AND pg_catalog.isfinite(p_timestamp)
-    THEN pg_catalog.timezone('UTC',
-             pg_catalog.timezone('UTC', p_origin)
-             + pg_catalog.make_interval(months => (
-                 pg_catalog.floor(
-                     (  (extract(year  FROM pg_catalog.timezone('UTC', p_timestamp))
-                       - extract(year  FROM pg_catalog.timezone('UTC', p_origin))) * 12
-                      + (extract(month FROM pg_catalog.timezone('UTC', p_timestamp))
-                       - extract(month FROM pg_catalog.timezone('UTC', p_origin)))
-                      -- the month is not reached yet when the time lies earlier in it than the origin in its own
-                      - CASE WHEN pg_catalog.timezone('UTC', p_timestamp)
-                                    - pg_catalog.date_trunc('month', pg_catalog.timezone('UTC', p_timestamp))
-                                  < pg_catalog.timezone('UTC', p_origin)
-                                    - pg_catalog.date_trunc('month', pg_catalog.timezone('UTC', p_origin))
-                             THEN 1 ELSE 0 END)
-                     / (extract(year FROM p_interval) * 12 + extract(month FROM p_interval)))
-                 * (extract(year FROM p_interval) * 12 + extract(month FROM p_interval)))::int))
+    WHEN lakets._months_of(p_interval) IS NOT NULL AND pg_catalog.isfinite(p_timestamp) AND pg_catalog.isfinite(p_origin)
+    THEN pg_catalog.timezone('UTC', lakets._month_bucket(
+             lakets._months_of(p_interval),
+             pg_catalog.timezone('UTC', p_timestamp),
+             pg_catalog.timezone('UTC', p_origin)))
+    WHEN lakets._months_of(p_interval) IS NOT NULL AND pg_catalog.isfinite(p_origin)
+    THEN p_timestamp
     ELSE pg_catalog.date_bin(p_interval, p_timestamp, p_origin)
 END;
 

@@ -17,9 +17,10 @@ CREATE TABLE thermocline.release (
     singleton    boolean     PRIMARY KEY DEFAULT true CHECK (singleton),
     version      text        NOT NULL,
     sha256       text        NOT NULL,
+    objects      text[]      NOT NULL,
     installed_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 );
-COMMENT ON TABLE thermocline.release IS 'The one release that this database holds.';
+COMMENT ON TABLE thermocline.release IS 'The one release that this database holds, and the objects it is made of.';
 
 CREATE TABLE lakets._version (
     version      text        NOT NULL,

@@ -1,2 +1,2 @@
 -- The release that this database holds.
-SELECT version, sha256 FROM thermocline.release;
+SELECT version, sha256, objects FROM thermocline.release;

@@ -1,8 +1,9 @@
 -- This release is in now; lakets._version shows the same to users.
 WITH recorded AS (
-    INSERT INTO thermocline.release (version, sha256) VALUES (%(version)s, %(sha256)s)
+    INSERT INTO thermocline.release (version, sha256, objects) VALUES (%(version)s, %(sha256)s, %(objects)s)
     ON CONFLICT (singleton) DO UPDATE
-        SET version = excluded.version, sha256 = excluded.sha256, installed_at = pg_catalog.now()
+        SET version = excluded.version, sha256 = excluded.sha256, objects = excluded.objects,
+            installed_at = pg_catalog.now()
     RETURNING version
 ), updated AS (
     UPDATE lakets._version v SET version = r.version, installed_at = pg_catalog.now()
