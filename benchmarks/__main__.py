@@ -41,9 +41,7 @@ def main(
     facts: Callable[[], Mapping[str, str]] = machine.facts,
 ) -> int:
     """0 when every check holds, 1 when one does not, 2 when there is no benchmark of that name."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure, and check the bounds."
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and check the bounds.")
     parser.add_argument("names", nargs="*", metavar="name", help="which to run; all when none is named")
     names: list[str] = parser.parse_args(arguments).names
     benches = known(package)

@@ -30,9 +30,7 @@ _OPERATORS = {
     ">": operator.gt,
 }
 # A unit starts with a letter or is %, so that "<= 1,000 rows" is refused and not read as "<= 1".
-_BOUND = re.compile(
-    rf"\s*({'|'.join(_OPERATORS)})\s*([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(?:%|[^\W\d_][\w/%. ]*)?"
-)
+_BOUND = re.compile(rf"\s*({'|'.join(_OPERATORS)})\s*([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(?:%|[^\W\d_][\w/%. ]*)?")
 _COLUMNS = ("Measurement", "Median", "Min - max", "Runs", "Note")
 _WIDTH = 120
 
@@ -191,8 +189,7 @@ class Report:
         if self.rows:
             console.print(_table(_COLUMNS, self.rows))
         checks = [
-            (check.name, shown(check.value), check.bound, "ok" if check.ok else "FAILED")
-            for check in self.checks
+            (check.name, shown(check.value), check.bound, "ok" if check.ok else "FAILED") for check in self.checks
         ]
         console.print(_table(("Check", "Value", "Bound", "Verdict"), checks))
         out.write(self.last_line() + "\n")

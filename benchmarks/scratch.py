@@ -52,9 +52,7 @@ def environment(**variables: str) -> dict[str, str]:
     return inherited | variables
 
 
-def run_program(
-    command: Sequence[str | Path], env: Mapping[str, str], cwd: Path, seconds: float = 300
-) -> str:
+def run_program(command: Sequence[str | Path], env: Mapping[str, str], cwd: Path, seconds: float = 300) -> str:
     """Run it to its end and return what it wrote to stdout; it and its children never outlive this call."""
     with subprocess.Popen(
         command,

@@ -100,8 +100,7 @@ def settings_page() -> str:
         "The file is the one that `THERMOCLINE_CONFIG` names; otherwise `thermocline.toml` in the current"
         " folder, else in the home. Only one file is read. A key such as `hot.port` stands in it as `port`"
         " under `[hot]`:",
-        '```toml\nhome = "~/readings"\n\n[hot]\nport = 5433\n\n[lake.properties]\n"s3.region" ='
-        ' "eu-central-1"\n```',
+        '```toml\nhome = "~/readings"\n\n[hot]\nport = 5433\n\n[lake.properties]\n"s3.region" = "eu-central-1"\n```',
         "In the environment a table of text is written as JSON:"
         ' `THERMOCLINE_LAKE_PROPERTIES=\'{"s3.region": "eu-central-1"}\'`.',
     ]
