@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thermocline.errors import CatalogFailed, ThermoclineError
-from thermocline.lake import durable_io
 from thermocline.lake.address import PostgresAddress
 from thermocline.masking import masked
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from thermocline.home import Home
 
 LAKE, COLD = "lake", "cold"
+# By name: PyIceberg and pyarrow are loaded when a catalog is opened, not by every command.
+_DURABLE_IO = "thermocline.lake.durable_io.DurableFileIO"
 _S3 = re.compile(r"s3[an]?://")
 
 
@@ -68,7 +69,7 @@ class CatalogDescription:
 
     def for_pyiceberg(self) -> dict[str, str]:
         """Properties for PyIceberg."""
-        common = {"py-io-impl": durable_io.IMPLEMENTATION} | self._warehouse
+        common = {"py-io-impl": _DURABLE_IO} | self._warehouse
         if self.kind == "jdbc":
             common |= {
                 "type": "sql",

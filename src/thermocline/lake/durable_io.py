@@ -11,12 +11,11 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 if TYPE_CHECKING:
     from types import TracebackType
 
-# As PyIceberg wants it: set as `py-io-impl`, and PyIceberg writes data, manifests and metadata through it.
-IMPLEMENTATION = f"{__name__}.DurableFileIO"
-
 
 class DurableFileIO(PyArrowFileIO):
     """PyIceberg's own FileIO, whose local files are synced when they are closed, with their folder.
+
+    Set as `py-io-impl` of a catalog, it is what data, manifests and metadata are written through.
 
     An object store promises durability when a write is acknowledged; a file system does not, and the
     catalog's database does sync. Without this the catalog could point at files that a power cut took.
