@@ -222,8 +222,8 @@ def variable(key: str) -> str:
     return PREFIX + key.replace(".", "_").upper()
 
 
-def load(**overrides: Any) -> Loaded:
-    """Read file and environment; refuse what is unknown or wrong, by name. Overrides are settings too."""
+def load() -> Loaded:
+    """Read file and environment; refuse what is unknown or wrong, by name."""
     _refuse_unknown_variables()
     file = _config_file()
     from_file = _read_toml(file) if file else {}
@@ -233,7 +233,6 @@ def load(**overrides: Any) -> Loaded:
     for source, origin in (
         (from_file, lambda _key: str(file)),
         (from_environment, variable),
-        (overrides, lambda _key: "command line"),
     ):
         for key, value in _leaves(source):
             if key not in known_keys():

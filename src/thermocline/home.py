@@ -134,3 +134,12 @@ class Home:
                 probe.write(b"thermocline")
         except OSError as error:
             raise HomeNotUsable(f"The home {self.root} cannot be used: {os.strerror(error.errno or 0)}.") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -36,7 +36,7 @@ def masked_address(dsn: str) -> str:
 
     try:
         parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
-    except ProgrammingError:
+    except (ProgrammingError, UnicodeDecodeError):  # the latter for a %-escape that is no UTF-8
         return "***"
     # An unescaped @ or / in a password moves its end into another part; then nothing can be shown safely.
     if "@" in parts.get("host", "") + parts.get("dbname", "") or not parts.get("port", "0").isdigit():

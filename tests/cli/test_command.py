@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -79,6 +80,7 @@ def test_before_the_first_up_the_server_is_simply_not_there(command: Command) ->
         ("not a dsn with password=hunter22 in it", 4, "config.invalid"),
         ("postgresql://me:hunter22@hunter22@127.0.0.1:1/x", 4, "config.invalid"),
         ("postgresql://me:hunter22@127.0.0.1:abc/x", 4, "config.invalid"),
+        ("postgresql://me:hunter22%8A@127.0.0.1:1/x", 4, "config.invalid"),
         ("postgresql://me:hunter22@%2Fvar%2Frun/x", 4, "config.invalid"),
     ],
 )
@@ -155,7 +157,7 @@ def test_a_reader_that_goes_away_is_no_error(command: Command) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(timeout=60) in (0, 1)
+    assert process.wait(timeout=60) == 0
 
 
 def test_json_is_exactly_one_object_also_for_errors(command: Command) -> None:
@@ -169,15 +171,14 @@ def test_json_is_exactly_one_object_also_for_errors(command: Command) -> None:
     assert "What to do:" in text.err
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_home_that_may_not_be_written_to(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(stat.S_IRUSR | stat.S_IXUSR)
     ended = Command(closed / "home").run("doctor", "--json")
     checks = {check["check"]: check["verdict"] for check in ended.json["checks"]}
-    import os
-
-    assert checks["home"] == ("ok" if os.geteuid() == 0 else "failed")
+    assert (ended.code, checks["home"]) == (4, "failed")
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,18 @@ class Output(Protocol):
         """What went wrong and what to do."""
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever read us has gone: that is for the command to take calmly, not for Rich to exit with 1."""
+        raise BrokenPipeError
+
+
 class TextOutput:
     """For people: results on stdout, progress and errors on stderr."""
 
     def __init__(self) -> None:
-        self.out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-        self.err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+        self.out = _Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        self.err = _Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:

@@ -54,7 +54,7 @@ def check_dsn(dsn: str) -> dict[str, str]:
     """The parts of a DSN; refuses one that cannot be understood, without repeating any of it."""
     try:
         parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
-    except psycopg.ProgrammingError as error:
+    except (psycopg.ProgrammingError, UnicodeDecodeError) as error:
         raise Misconfigured("hot.dsn is not a PostgreSQL connection string.", next_step=_FORM) from error
     host, port = parts.get("host", ""), parts.get("port", "")
     if "@" in host + parts.get("dbname", "") or (port and not port.replace(",", "").isdigit()):

@@ -32,6 +32,7 @@ from thermocline.errors import (
     ServerFailed,
     Unreachable,
 )
+from thermocline.home import sync_folder
 from thermocline.hot.binaries import MAJORS, Binaries
 from thermocline.hot.server_conf import HBA, HOST, server_conf
 from thermocline.hot.service_user import ServiceUser
@@ -248,7 +249,7 @@ class EmbeddedServer:
                     break
                 time.sleep(0.1)
             raise
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
 
     def _set_password(self, binaries: Binaries, user: ServiceUser, data: Path) -> None:
         password = "".join(secrets.choice(_LETTERS) for _ in range(32))
@@ -414,14 +415,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _start_failure(said: str, folder: Path | None = None) -> ServerFailed | DiskFull:

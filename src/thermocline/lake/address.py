@@ -32,7 +32,7 @@ class PostgresAddress:
         advice = "Write it as postgresql://user:password@host:5432/database."
         try:
             parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value}
-        except ProgrammingError as error:
+        except (ProgrammingError, UnicodeDecodeError) as error:
             raise Misconfigured(f"The address of {whose} cannot be understood.", next_step=advice) from error
         if "service" in parts:
             raise Misconfigured(f"The address of {whose} names a service; Spark cannot look it up.", next_step=advice)

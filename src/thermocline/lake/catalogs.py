@@ -47,7 +47,7 @@ class CatalogDescription:
         return bool(_S3.match(self.warehouse)) or any(key.startswith("s3.") for key in self.properties)
 
     def for_spark(self) -> dict[str, str]:
-        """Spark properties. They hold a password: set them on a running session, never on a command line."""
+        """Spark properties. They hold a password, so they may not stand on a command line."""
         common = {"cache-enabled": "false"} | self._warehouse
         if _S3.match(self.warehouse):
             common["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"

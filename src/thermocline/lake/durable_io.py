@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
+from thermocline.home import sync_folder
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -80,7 +82,7 @@ class _SyncedStream:
         os.fsync(self._file.fileno())
         self._file.close()
         for folder in (self._folder, *(made.parent for made in self._made)):
-            _sync_folder(folder)
+            sync_folder(folder)
 
     def __enter__(self) -> Self:
         return self
@@ -92,11 +94,3 @@ class _SyncedStream:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -126,10 +126,7 @@ def _write_launcher(packaged: Java, home: Home) -> None:
     launcher = home.java / "bin" / "java"
     if not launcher.is_file() or launcher.read_text() != text:
         launcher.parent.mkdir(parents=True, exist_ok=True)
-        new = launcher.with_name(f"java.{os.getpid()}")
-        new.write_text(text)
-        new.chmod(0o755)
-        new.rename(launcher)
+        home.write(launcher, text, mode=0o755)
 
 
 def _trust_store(home: Home) -> Path | None:
