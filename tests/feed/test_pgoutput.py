@@ -37,10 +37,10 @@ from harness.pgoutput import (
     user_type,
 )
 from thermocline.errors import ExitCode, ThermoclineError
-from thermocline.feed import types
 from thermocline.feed.pgoutput import Column, Decoded, Decoder, IncompleteRow, Relation
-from thermocline.feed.types import UnsupportedType
-from thermocline.feed.wire import MalformedStream
+from thermocline.hot import types
+from thermocline.hot.types import UnsupportedType
+from thermocline.hot.wire import MalformedStream
 
 # ---- any schedule ----------------------------------------------------------------------------
 

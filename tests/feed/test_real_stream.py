@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
-from thermocline.feed import types
 from thermocline.feed.pgoutput import Decoder, IncompleteRow
-from thermocline.feed.types import UnsupportedType
+from thermocline.hot import types
+from thermocline.hot.types import UnsupportedType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from thermocline.feed import types
 from thermocline.feed.pgoutput import Decoded, Decoder
+from thermocline.hot import types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

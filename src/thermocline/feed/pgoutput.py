@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from thermocline.errors import Refused
-from thermocline.feed import types
-from thermocline.feed.wire import MalformedStream, Messages, from_numpy, numbers_at
+from thermocline.hot import types
+from thermocline.hot.wire import MalformedStream, Messages, from_numpy, numbers_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from thermocline.feed.wire import Body, Bytes, Longs, Mask
+    from thermocline.hot.wire import Body, Bytes, Longs, Mask
 
 KINDS = b"BCORYIUDTM"
 BEGIN, COMMIT, ORIGIN, RELATION, TYPE, INSERT, UPDATE, DELETE, TRUNCATE, MESSAGE = KINDS

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logs.get(__name__)
 
 # Ours, and dropped by uninstall. The catalogs' schemas are not here: they know where the lake is.
-SCHEMAS = ("lakets", "thermocline")
+SCHEMAS = ("lakets", "thermocline", "wal2delta")
 CATALOG_SCHEMAS = ("thermocline_lake", "thermocline_cold")
 _REINSTALL = "It was removed by hand. `thermocline uninstall --yes`, then `thermocline up`, makes it anew."
 

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thermocline.errors import ExitCode
-from thermocline.feed import types
-from thermocline.feed.types import UnsupportedType, convert, lake_type, supported, type_named, type_sent_by
-from thermocline.feed.wire import MalformedStream, Slices
+from thermocline.hot import types
+from thermocline.hot.types import UnsupportedType, convert, lake_type, supported, type_named, type_sent_by
+from thermocline.hot.wire import MalformedStream, Slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from thermocline.feed.types import Converted
+    from thermocline.hot.types import Converted
 
 UTC_TIME = pa.timestamp("us", "UTC")
 

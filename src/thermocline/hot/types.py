@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.errors import Refused
-from thermocline.feed.wire import MalformedStream, Slices, from_numpy, numbers_at
+from thermocline.hot.wire import MalformedStream, Slices, from_numpy, numbers_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from thermocline.feed.wire import Bytes, Longs, Mask
+    from thermocline.hot.wire import Bytes, Longs, Mask
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT4, TEXT, OID = 16, 17, 18, 19, 20, 21, 23, 25, 26
 JSON, XML, FLOAT4, FLOAT8, BPCHAR, VARCHAR = 114, 142, 700, 701, 1042, 1043
