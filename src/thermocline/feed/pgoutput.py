@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ KINDS = b"BCORYIUDTM"
 BEGIN, COMMIT, ORIGIN, RELATION, TYPE, INSERT, UPDATE, DELETE, TRUNCATE, MESSAGE = KINDS
 NEW_TUPLE, OLD_TUPLE, KEY_TUPLE = b"NOK"
 CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
-OWN_COLUMNS = ("_change_type", "_lsn", "_seq", "_xid", "_timestamp", "_unrepresentable")
+OWN_COLUMNS = ("_change_type", "_lsn", "_seq", "_xid", "_timestamp", "_unrepresentable", "_range_end")
 
 
 class IncompleteRow(Refused):
@@ -363,7 +362,7 @@ def _rows(messages: Messages, course: _Course, relation: Relation, which: Longs,
         arrays[column.name] = converted.values
         for row, text in converted.unrepresentable.items():
             unrepresentable.setdefault(row, {})[column.name] = text
-    return pa.table(arrays | {"_unrepresentable": _as_json(unrepresentable, len(of_message))})
+    return pa.table(arrays | {"_unrepresentable": types.unrepresentable_column(unrepresentable, len(of_message))})
 
 
 def _tuples(messages: Messages, relation: Relation, which: Longs) -> tuple[list[_Cells], Longs, Longs | None]:
@@ -415,15 +414,6 @@ def _filled(new: _Cells, old: _Cells, updates: Longs) -> _Cells:
 def _require_end(at: Longs, ends: Longs) -> None:
     if (at != ends).any():
         raise MalformedStream("A change goes on after its row.")
-
-
-def _as_json(told: dict[int, dict[str, str]], rows: int) -> pa.Array:
-    if not told:
-        return pa.nulls(rows, pa.string())
-    taken = np.full(rows, -1, np.int64)
-    taken[list(told)] = np.arange(len(told))
-    texts = pa.array([json.dumps(values, ensure_ascii=False) for values in told.values()])
-    return texts.take(pa.array(taken, mask=taken < 0))
 
 
 # ---- what is not a row -----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -111,6 +112,16 @@ def convert(data: Bytes, tags: Bytes, starts: Longs, lengths: Longs, type_oid: i
         return Converted(pa.nulls(len(tags), kind), {})
     values = pa.concat_arrays(parts).take(pa.array(taken, mask=tags == NULL_TAG))
     return Converted(values, dict(sorted(odd.items())))
+
+
+def unrepresentable_column(told: dict[int, dict[str, str]], rows: int) -> pa.Array:
+    """Per row what its columns could not hold, as JSON in the order of the columns; NULL for all but a few."""
+    if not told:
+        return pa.nulls(rows, pa.string())
+    taken = np.full(rows, -1, np.int64)
+    taken[list(told)] = np.arange(len(told))
+    texts = pa.array([json.dumps(values, ensure_ascii=False) for values in told.values()])
+    return texts.take(pa.array(taken, mask=taken < 0))
 
 
 # ---- plain values ----------------------------------------------------------------------------

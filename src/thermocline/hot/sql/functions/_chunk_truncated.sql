@@ -5,6 +5,9 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = TG_RELID AND NOT inhdetachpending) THEN
+        RETURN NULL;  -- no longer a part of its table: what the lake has of its range stays
+    END IF;
     PERFORM pg_logical_emit_message(
         true, 'thermocline',
         jsonb_build_object('event', 'chunk_truncated', 'chronotable', TG_ARGV[0]::int, 'chunk', TG_RELID::bigint,

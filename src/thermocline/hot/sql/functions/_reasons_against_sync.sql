@@ -1,0 +1,43 @@
+-- What speaks against sending a ChronoTable's changes to the lake, every reason at once; each names its column.
+CREATE OR REPLACE FUNCTION thermocline._reasons_against_sync(p_table oid) RETURNS text[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH RECURSIVE columns AS (
+        SELECT attname, attgenerated, atttypid, atttypmod
+        FROM pg_attribute WHERE attrelid = p_table AND attnum > 0 AND NOT attisdropped
+    ), bases AS (
+        SELECT attname, atttypid AS type FROM columns
+        UNION ALL
+        SELECT b.attname, t.typbasetype FROM bases b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+    )
+    SELECT coalesce(array_agg(reason ORDER BY reason), '{}')
+    FROM (
+        SELECT format('its column %I has the type %s, which the lake cannot hold yet', c.attname,
+                      format_type(c.atttypid, c.atttypmod)) AS reason
+        FROM columns c
+        WHERE NOT EXISTS (
+            SELECT FROM bases b JOIN pg_type t ON t.oid = b.type
+            WHERE b.attname = c.attname AND (t.typtype = 'e' OR t.oid = ANY ('{
+                bool, bytea, "char", name, int8, int2, int4, text, oid, json, xml, float4, float8, bpchar, varchar, date,
+                timestamp, timestamptz, numeric, uuid, jsonb}'::regtype[]::oid[])))
+        UNION ALL
+        SELECT format('its column %I is generated, and generated columns do not stream', attname)
+        FROM columns WHERE attgenerated <> ''
+        UNION ALL
+        SELECT format('its column %I has a name that the lake uses itself', attname)
+        FROM columns
+        WHERE lower(attname) IN ('_change_type', '_lsn', '_seq', '_xid', '_timestamp', '_unrepresentable', '_range_end')
+        UNION ALL
+        SELECT format('its columns %s differ only in upper and lower case', string_agg(quote_ident(attname), ' and '
+                                                                                       ORDER BY attname))
+        FROM columns GROUP BY lower(attname) HAVING count(*) > 1
+        UNION ALL
+        SELECT format('its partition %s is unlogged', i.inhrelid::regclass)
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = p_table AND c.relpersistence <> 'p'
+    ) found
+$$;
+
+COMMENT ON FUNCTION thermocline._reasons_against_sync(oid) IS
+    'What speaks against syncing a table to the lake; empty when nothing does.';

@@ -1,0 +1,62 @@
+-- Sends the changes of a ChronoTable to the lake, and what is in it already. Nothing but a registration: the feed does
+-- the work. The table joins the publication in this transaction; the feed copies its chunks once every transaction
+-- that was open then has ended.
+CREATE OR REPLACE FUNCTION lakets.enable_sync(
+    p_table_name  text,
+    p_schema_name text DEFAULT 'public',
+    p_mode        text DEFAULT 'direct'
+) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_id      int  := lakets._chronotable_id(p_table_name, p_schema_name);
+    v_table   oid;
+    v_reasons text[];
+BEGIN
+    IF p_mode IS DISTINCT FROM 'direct' THEN
+        RAISE EXCEPTION 'cannot sync %.% in the mode %', p_schema_name, p_table_name, coalesce(quote_literal(p_mode), 'NULL')
+            USING HINT = 'There is one mode so far: direct.';
+    END IF;
+    IF current_setting('wal_level') <> 'logical' THEN
+        RAISE EXCEPTION 'cannot sync %.%: wal_level is %', p_schema_name, p_table_name, current_setting('wal_level')
+            USING HINT = 'ALTER SYSTEM SET wal_level = logical; then restart the server.';
+    END IF;
+    -- One at a time: the publication is shared, and two callers may both be about to make it.
+    PERFORM pg_advisory_xact_lock(hashtextextended('thermocline publication', 0));
+    SELECT table_oid INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = v_id FOR UPDATE;
+    IF EXISTS (SELECT FROM thermocline.synced_table WHERE chronotable_id = v_id AND status <> 'TERMINATED') THEN
+        RAISE NOTICE '%.% is synced already, left as it is', p_schema_name, p_table_name;
+        RETURN;
+    END IF;
+    v_reasons := thermocline._reasons_against_sync(v_table);
+    IF cardinality(v_reasons) > 0 THEN
+        RAISE EXCEPTION 'cannot sync %.%: %', p_schema_name, p_table_name, array_to_string(v_reasons, '; ')
+            USING HINT = 'Nothing was changed. Mend what is listed and call again.';
+    END IF;
+
+    IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = 'thermocline') THEN
+        CREATE PUBLICATION thermocline WITH (publish_via_partition_root = true);
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+                   WHERE p.pubname = 'thermocline' AND r.prrelid = v_table) THEN
+        EXECUTE format('ALTER PUBLICATION thermocline ADD TABLE %s', v_table::regclass);
+    END IF;
+    INSERT INTO thermocline.synced_table (chronotable_id, table_oid, mode, lake_table)
+    VALUES (v_id, v_table, p_mode,
+            format('%s.lb_%s_history', thermocline._lake_name(p_schema_name), thermocline._lake_name(p_table_name)))
+    ON CONFLICT (chronotable_id) DO UPDATE
+        SET table_oid = excluded.table_oid, mode = excluded.mode, status = 'JOINING', reason = NULL, waits_for = NULL,
+            streams_from = NULL, committed_lsn = NULL, joined_at = now();
+    UPDATE lakets._chronotable_registry SET sync_enabled = true WHERE id = v_id;
+    IF NOT EXISTS (SELECT FROM pg_locks
+                   WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                     AND (classid::bigint << 32 | objid::bigint) = hashtextextended('thermocline feed', 0)
+                     AND objsubid = 1) THEN
+        RAISE NOTICE 'no feed is running; `thermocline feed` brings %.% to the lake', p_schema_name, p_table_name;
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION lakets.enable_sync(text, text, text) IS
+    'Sends every change of a ChronoTable, and the rows that it has already, to its history table in the lake.';

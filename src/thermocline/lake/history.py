@@ -1,0 +1,298 @@
+"""History tables: every change of a source table, appended in commits that say how far they reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Transform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from thermocline.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+AT_UTC = pa.timestamp("us", "UTC")
+OWN_COLUMNS = {
+    "_change_type": pa.string(),
+    "_lsn": pa.int64(),
+    "_seq": pa.int64(),
+    "_xid": pa.int64(),
+    "_timestamp": AT_UTC,
+    "_unrepresentable": pa.string(),
+    "_range_end": AT_UTC,
+}
+# Keys of our snapshots' summaries.
+BATCH, EPOCH, END, COPY, CHUNK = (f"thermocline.{key}" for key in ("batch", "epoch", "end", "copy", "chunk"))
+# Keys of our tables' properties.
+SOURCE, CHRONOTABLE, TIME_COLUMN = (f"thermocline.{key}" for key in ("source", "chronotable", "time-column"))
+_PROPERTIES = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "commit.manifest-merge.enabled": "true",
+    "commit.retry.num-retries": "0",  # a conflict is looked into, never retried blindly
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+_UNITS: dict[str, Transform[Any, int]] = {"hour": HourTransform(), "day": DayTransform(), "month": MonthTransform()}
+_PLAIN: dict[pa.DataType, IcebergType] = {
+    pa.bool_(): BooleanType(),
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.float32(): FloatType(),
+    pa.float64(): DoubleType(),
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+    pa.date32(): DateType(),
+    pa.timestamp("us"): TimestampType(),
+    AT_UTC: TimestamptzType(),
+}
+
+
+class HistoryUnfit(Refused):
+    """The history table in the lake is not the one that this table writes to."""
+
+    code = "lake.history_unfit"
+    next_step_by_default = "Move the table in the lake away under another name; then sync anew."
+
+
+class HistoryMoved(Refused):
+    """The history table in the lake is not as this database left it."""
+
+    code = "lake.history_moved"
+    next_step_by_default = (
+        "If the lake was rolled back on purpose, SELECT lakets.disable_sync and then lakets.enable_sync:"
+        " every resident chunk is copied anew."
+    )
+
+
+class CommitConflict(Exception):
+    """Somebody else has committed to the table meanwhile."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A snapshot of ours."""
+
+    snapshot_id: int
+    batch: str
+    end: int | None
+    """End of the stream's batch; None for a copy."""
+
+
+class History:
+    """One history table, opened for writing."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """What is needed to write files of it."""
+        return self._table.metadata
+
+    @property
+    def io(self) -> FileIO:
+        """How its files are written."""
+        return self._table.io
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The newest snapshot."""
+        return self.metadata.current_snapshot_id
+
+    @property
+    def metadata_location(self) -> str:
+        """Which version of the table this is."""
+        return self._table.metadata_location
+
+    def refresh(self) -> None:
+        """Look at the newest version."""
+        self._table.refresh()
+
+    def write(self, rows: pa.Table) -> list[DataFile]:
+        """Write rows into data files; nothing points at them until they are appended."""
+        return list(data_files(self.metadata, self.io, rows))
+
+    def append(self, files: Iterable[DataFile], summary: Mapping[str, str]) -> int:
+        """Commit files in one snapshot; returns its id. Raises `CommitConflict` when the table has moved on.
+
+        When the outcome is not known, as after a lost connection, the table itself is asked.
+        """
+        files = list(files)
+        try:
+            with self._table.transaction() as transaction:
+                update = transaction.update_snapshot(snapshot_properties=dict(summary))
+                with update.merge_append() as append:
+                    for file in files:
+                        append.append_data_file(file)
+        except CommitFailedException as error:
+            found = self._committed(summary[BATCH])
+            if found is None:
+                raise CommitConflict(str(error)) from error
+            return found
+        except Exception:
+            found = self._committed(summary[BATCH])
+            if found is None:
+                raise
+            return found
+        current = self.metadata.current_snapshot_id
+        assert current is not None  # noqa: S101 (something was just appended)
+        return current
+
+    def _committed(self, batch: str) -> int | None:
+        self._table.refresh()
+        return next((one.snapshot_id for one in self.written() if one.batch == batch), None)
+
+    def written(self) -> Iterator[Written]:
+        """Our snapshots in the line of the newest one, newest first."""
+        for snapshot in ancestry(self.metadata):
+            summary = snapshot.summary
+            batch = summary.get(BATCH) if summary else None
+            if summary is None or batch is None:
+                continue
+            end = summary.get(END)
+            yield Written(snapshot.snapshot_id, batch, int(end) if end else None)
+
+    def marker(self) -> int:
+        """The position up to which the stream is in the table; 0 when it is in it not at all."""
+        return next((one.end for one in self.written() if one.end is not None), 0)
+
+    def require_unbroken(self, mirrored: int | None, known: set[str]) -> None:
+        """Refuse a table that is not what this database wrote: rolled back, or written to by another one.
+
+        `mirrored` is the newest snapshot that the database has recorded, `known` the ids of batches that may
+        have been written after it.
+        """
+        name = ".".join(self._table.name())
+        for one in self.written():
+            if one.snapshot_id == mirrored:
+                return
+            if one.batch not in known:
+                raise HistoryMoved(
+                    f"{name} was written to by another database: its snapshot {one.snapshot_id} has a batch id"
+                    " that this database does not know.",
+                    next_step="A copy or an older state of this database, or a copy of the lake, is in use. Decide"
+                    " which database the lake belongs to; give the other one a lake of its own.",
+                )
+        if mirrored is not None and mirrored not in {one.snapshot_id for one in ancestry(self.metadata)}:
+            raise HistoryMoved(
+                f"{name} no longer has the snapshot {mirrored} that was written last: it was rolled back."
+            )
+
+
+def ancestry(metadata: TableMetadata) -> Iterator[Snapshot]:
+    """The newest snapshot and those it stands on, as far as they are kept."""
+    at = metadata.current_snapshot_id
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    while at is not None and at in by_id:
+        yield by_id[at]
+        at = by_id[at].parent_snapshot_id
+
+
+def data_files(metadata: TableMetadata, io: FileIO, rows: pa.Table) -> Iterator[DataFile]:
+    """Write rows as files of a history table; runs anywhere, also in a Spark task."""
+    missing = [name for name in OWN_COLUMNS if name not in rows.column_names]
+    for name in missing:
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, OWN_COLUMNS[name]))
+    yield from _dataframe_to_data_files(metadata, rows, io)
+
+
+def resets(
+    columns: Mapping[str, pa.DataType], time_column: str, ranges: Sequence[tuple[int, int, datetime, datetime]]
+) -> pa.Table:
+    """Rows that supersede older ones: (lsn, seq, start and end of a range) each."""
+    lsn, seq, starts, ends = ([one[at] for one in ranges] for at in range(4))
+    arrays: dict[str, Any] = {name: pa.nulls(len(ranges), kind) for name, kind in columns.items()}
+    arrays |= {name: pa.nulls(len(ranges), kind) for name, kind in OWN_COLUMNS.items()}
+    arrays["_change_type"] = pa.array(["truncate"] * len(ranges))
+    arrays["_lsn"], arrays["_seq"] = pa.array(lsn, pa.int64()), pa.array(seq, pa.int64())
+    kind = columns[time_column]
+    instants = pa.array(starts, AT_UTC)
+    arrays[time_column] = instants if kind == AT_UTC else instants.cast(pa.timestamp("us")).cast(kind)
+    arrays["_range_end"] = pa.array(ends, AT_UTC)
+    return pa.table(arrays)
+
+
+def open_or_create(
+    catalog: Catalog,
+    name: str,
+    columns: Mapping[str, pa.DataType],
+    *,
+    time_column: str,
+    unit: str,
+    properties: Mapping[str, str],
+) -> History:
+    """The history table of a source; made if it is not there, widened if the source has new columns."""
+    try:
+        table = catalog.load_table(name)
+    except NoSuchTableError:
+        catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+        schema = _schema(columns)
+        source = schema.find_field(time_column).field_id
+        spec = PartitionSpec(PartitionField(source, 1000, _UNITS[unit], "_time"))
+        described = _PROPERTIES | dict(properties) | {TIME_COLUMN: time_column}
+        try:
+            return History(catalog.create_table(name, schema, partition_spec=spec, properties=described))
+        except TableAlreadyExistsError:
+            table = catalog.load_table(name)
+    for key in (SOURCE, CHRONOTABLE):
+        if table.properties.get(key) != properties[key]:
+            told = table.properties.get(key, "a stranger")
+            raise HistoryUnfit(f"{name} in the lake is the history of {told}, not of {properties[key]} ({key}).")
+    _fit(table, name, columns)
+    return History(table)
+
+
+def _fit(table: Table, name: str, columns: Mapping[str, pa.DataType]) -> None:
+    wanted = _schema(columns)
+    there = {field.name: field.field_type for field in table.schema().fields}
+    for field in wanted.fields:
+        if field.name in there and there[field.name] != field.field_type:
+            raise HistoryUnfit(
+                f"{name}: the column {field.name} is {there[field.name]} in the lake and {field.field_type} now."
+            )
+    new = [field for field in wanted.fields if field.name not in there]
+    if new:
+        with table.update_schema() as update:
+            for field in new:
+                update.add_column((field.name,), field.field_type)
+
+
+def _schema(columns: Mapping[str, pa.DataType]) -> Schema:
+    kinds = {**columns, **OWN_COLUMNS}
+    return Schema(
+        *(NestedField(at, name, _iceberg(kind), required=False) for at, (name, kind) in enumerate(kinds.items(), 1))
+    )
+
+
+def _iceberg(kind: pa.DataType) -> IcebergType:
+    return DecimalType(kind.precision, kind.scale) if pa.types.is_decimal(kind) else _PLAIN[kind]
