@@ -60,8 +60,12 @@ def commands() -> dict[str, str]:
     above = _context(root, "thermocline")
     helps = {"thermocline": above.get_help()}
     for name, command in root.commands.items():
-        if not command.hidden:
-            helps[f"thermocline {name}"] = _context(command, name, above).get_help()
+        if command.hidden:
+            continue
+        context = _context(command, name, above)
+        helps[f"thermocline {name}"] = context.get_help()
+        for under, inner in getattr(command, "commands", {}).items():
+            helps[f"thermocline {name} {under}"] = _context(inner, under, context).get_help()
     return {name: _without_trailing_blanks(text) for name, text in helps.items()}
 
 

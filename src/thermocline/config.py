@@ -122,6 +122,15 @@ class CatalogSettings(_Section):
         return self
 
 
+class FeedSettings(_Section):
+    """The change feed."""
+
+    interval: float = Field(
+        60, ge=0, le=3600, description="Seconds between two commits to the lake; sooner when a batch is full."
+    )
+    window_mb: int = Field(128, ge=1, le=4096, description="Most of the write-ahead log that one batch takes, in MB.")
+
+
 class LogSettings(_Section):
     """What is logged."""
 
@@ -156,6 +165,7 @@ class Settings(BaseSettings):
     spark: SparkSettings = SparkSettings()
     lake: CatalogSettings = CatalogSettings()
     cold: CatalogSettings = CatalogSettings()
+    feed: FeedSettings = FeedSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("home")

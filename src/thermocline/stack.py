@@ -26,8 +26,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from thermocline.config import Settings
+    from thermocline.feed.feed import Feed
+    from thermocline.feed.service import Service
+    from thermocline.feed.status import FeedStatus
+    from thermocline.gate.lifecycle import Lifecycle
+    from thermocline.gate.receipt import Prover
     from thermocline.lake.catalogs import CatalogDescription
     from thermocline.lake.java import Java
+    from thermocline.lake.tasks import Runner
+    from thermocline.reads.across import Reader
 
     Step = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 
@@ -260,6 +267,62 @@ class Stack:
                 ivy_settings=self.settings.spark.ivy_settings,
                 progress=progress,
             )
+
+    # ---- the feed ------------------------------------------------------------------------
+
+    @contextmanager
+    def feed(self) -> Iterator[Service]:
+        """The feed on Spark, owned while the block lasts; refuses when another one runs."""
+        from thermocline.feed.service import Service
+        from thermocline.lake.tasks import OnSpark
+
+        spark = self.spark()
+        with self._advised(), self.own_feed(OnSpark(spark)) as feed:
+            yield Service(feed, spark, self.settings.feed, self.home.spark / "feed")
+
+    def own_feed(self, runner: Runner | None = None) -> Feed:
+        """The feed itself, to be used in a `with` block; without a runner everything is done in this process."""
+        from thermocline.feed.feed import Feed
+
+        lake = self.catalog_descriptions[catalogs.LAKE]
+        return Feed(self.dsn, lake, self.settings.feed, runner, timeout=self.settings.hot.connect_timeout)
+
+    def feed_status(self) -> FeedStatus:
+        """How far the feed has come."""
+        from thermocline.feed.status import status
+
+        with self._advised():
+            return status(self.dsn, timeout=self.settings.hot.connect_timeout)
+
+    def resync_feed(self) -> int:
+        """Begin the stream anew; returns how many tables will be copied again."""
+        from thermocline.feed.resync import resync
+
+        return resync(self.dsn, timeout=self.settings.hot.connect_timeout)
+
+    # ---- the gate ------------------------------------------------------------------------
+
+    def lifecycle(self, table: str, *, on_spark: bool = True) -> Lifecycle:
+        """The gate of one table; comparisons run on Spark, or in this process."""
+        from thermocline.gate.lifecycle import Lifecycle
+
+        return Lifecycle(self.dsn, self.prover(on_spark=on_spark), table)
+
+    def prover(self, *, on_spark: bool = True) -> Prover:
+        """Makes receipts."""
+        from thermocline.gate.receipt import Prover
+        from thermocline.lake.tasks import InProcess, OnSpark
+
+        runner: Runner = OnSpark(self.spark()) if on_spark else InProcess()
+        return Prover(self.dsn, self.catalog_descriptions[catalogs.LAKE], runner)
+
+    # ---- reads ---------------------------------------------------------------------------
+
+    def reader(self) -> Reader:
+        """Answers from both tiers as one."""
+        from thermocline.reads.across import Reader
+
+        return Reader(self.dsn, self.spark())
 
     # ---- doctor --------------------------------------------------------------------------
 

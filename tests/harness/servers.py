@@ -46,7 +46,19 @@ class Server:
         try:
             yield self.with_database(name)
         finally:
+            self.drop_slots(name)
             self._run(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def drop_slots(self, database: str) -> None:
+        """The slots of a database keep it from being dropped."""
+        with psycopg.connect(self.dsn, autocommit=True) as session:
+            session.execute(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = %s AND active",
+                [database],
+            )
+            session.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", [database]
+            )
 
     @contextmanager
     def template(self) -> Iterator[str]:

@@ -16,7 +16,7 @@ import typer
 
 from thermocline import __version__
 from thermocline import log as logs
-from thermocline.cli import demo, inform_commands, stack_commands
+from thermocline.cli import demo, feed_commands, gate_commands, inform_commands, read_commands, stack_commands
 from thermocline.cli.output import JsonOutput, TextOutput
 from thermocline.errors import DiskFull, ExitCode, HomeNotUsable, ThermoclineError
 from thermocline.masking import masked
@@ -112,9 +112,19 @@ for verb in (
     inform_commands.config,
     inform_commands.version,
     demo.demo,
+    gate_commands.verify,
+    gate_commands.tier,
+    gate_commands.retention,
+    read_commands.sql,
     stack_commands.uninstall,
 ):
     app.command(context_settings=_PASSED_ON if verb is stack_commands.psql else None)(guarded(verb))
+
+feed_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+feed_app.callback(invoke_without_command=True)(guarded(feed_commands.feed))
+for verb in (feed_commands.status, feed_commands.resync):
+    feed_app.command()(guarded(verb))
+app.add_typer(feed_app, name="feed", help=feed_commands.feed.__doc__)
 
 
 class Unexpected(ThermoclineError):

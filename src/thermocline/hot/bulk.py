@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from adbc_driver_manager import Error as AdbcError
-from adbc_driver_manager import OperationalError, ProgrammingError
 from adbc_driver_postgresql import StatementOptions, dbapi
 from psycopg.conninfo import make_conninfo
 
@@ -16,8 +16,6 @@ from thermocline.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
 
 BATCH_BYTES = 16 << 20
 _GONE = ("server closed the connection", "could not connect", "Connection refused", "terminating connection")
@@ -51,10 +49,10 @@ def _named(dsn: str) -> Iterator[None]:
     """The driver's errors become ours."""
     try:
         yield
-    except AdbcError as error:
+    except (AdbcError, pa.ArrowException) as error:
         said = masked(str(error).strip().replace("\n", " "))
         if "is active for PID" in said:
             raise Busy(f"PostgreSQL at {where(dsn)}: {said}") from error
-        if isinstance(error, OperationalError | ProgrammingError) and any(text in said for text in _GONE):
+        if any(text in said for text in _GONE):
             raise Unreachable(f"PostgreSQL at {where(dsn)} went away: {said}") from error
         raise BulkReadFailed(f"PostgreSQL at {where(dsn)} did not answer: {said}") from error

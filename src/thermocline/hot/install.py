@@ -181,6 +181,7 @@ def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
         session.execute(query("install_lock"))
         try:
             present = installed(session)
+            slots = _slots(session)
             there = set(_objects(session))
             ours = [name for name in (present.objects if present else ()) if name in there]
             for kind in ("view", "table", "function"):
@@ -188,6 +189,9 @@ def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
             kept = [schema for schema in CATALOG_SCHEMAS if not _drop_catalog(session, schema)]
             for schema in SCHEMAS:
                 session.execute(sql.SQL("DROP SCHEMA IF EXISTS {} RESTRICT").format(sql.Identifier(schema)))
+            session.execute("DROP PUBLICATION IF EXISTS thermocline")
+            for slot in slots:  # last of all: its end cannot be undone
+                session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
         except pg.DependentObjectsStillExist as error:
             raise StillInUse(
                 f"Something of yours is in the way: {error.diag.message_primary}. {error.diag.message_detail or ''}",
@@ -195,6 +199,16 @@ def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
             ) from error
         log.info("sql uninstalled", kept=kept)
     return kept
+
+
+def _slots(session: Connection) -> list[str]:
+    """The slot of the feed, which must not be running, if there is one."""
+    if not _is_there(session, "thermocline.stream"):
+        return []
+    slots = [slot for (slot,) in session.execute(query("feed_slots_unused"))]
+    if None in slots:
+        raise StillInUse("A feed is running.", next_step="Stop it, then uninstall again.")
+    return slots
 
 
 def _drop(session: Connection, kind: str, names: list[str]) -> None:

@@ -75,7 +75,9 @@ def columns_of(session: Connection, table_oid: int) -> tuple[Column, ...]:
 
 def split(pages: int, parts: int) -> list[Pages]:
     """A table of so many pages in parts of about the same size; the last one has no end."""
-    bounds = sorted({pages * part // parts for part in range(parts)} | {0})
+    bounds = sorted({pages * part // parts for part in range(parts)})
+    if not bounds:
+        return []
     return [Pages(first, last) for first, last in zip(bounds, [*bounds[1:], MOST_PAGES], strict=True)]
 
 

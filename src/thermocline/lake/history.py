@@ -51,7 +51,7 @@ OWN_COLUMNS = {
     "_range_end": AT_UTC,
 }
 # Keys of our snapshots' summaries.
-BATCH, EPOCH, END, COPY, CHUNK = (f"thermocline.{key}" for key in ("batch", "epoch", "end", "copy", "chunk"))
+BATCH, EPOCH, END, COPY = (f"thermocline.{key}" for key in ("batch", "epoch", "end", "copy"))
 # Keys of our tables' properties.
 SOURCE, CHRONOTABLE, TIME_COLUMN = (f"thermocline.{key}" for key in ("source", "chronotable", "time-column"))
 _PROPERTIES = {
@@ -106,6 +106,8 @@ class Written:
     batch: str
     end: int | None
     """End of the stream's batch; None for a copy."""
+    copied: int | None
+    """Position of the newest copy in it; None for a batch."""
 
 
 class History:
@@ -113,6 +115,11 @@ class History:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+
+    @property
+    def name(self) -> str:
+        """With its namespace."""
+        return ".".join(self._table.name())
 
     @property
     def metadata(self) -> TableMetadata:
@@ -133,6 +140,10 @@ class History:
     def metadata_location(self) -> str:
         """Which version of the table this is."""
         return self._table.metadata_location
+
+    def has(self, columns: Iterable[str]) -> bool:
+        """Whether it has all of these columns."""
+        return set(columns) <= set(self.metadata.schema().column_names)
 
     def refresh(self) -> None:
         """Look at the newest version."""
@@ -179,12 +190,16 @@ class History:
             batch = summary.get(BATCH) if summary else None
             if summary is None or batch is None:
                 continue
-            end = summary.get(END)
-            yield Written(snapshot.snapshot_id, batch, int(end) if end else None)
+            end, copied = summary.get(END), summary.get(COPY)
+            yield Written(snapshot.snapshot_id, batch, int(end) if end else None, int(copied) if copied else None)
 
     def marker(self) -> int:
         """The position up to which the stream is in the table; 0 when it is in it not at all."""
         return next((one.end for one in self.written() if one.end is not None), 0)
+
+    def newest_position(self) -> int:
+        """The furthest position of the log that anything in the table stands for."""
+        return max((one.end or one.copied or 0 for one in self.written()), default=0)
 
     def require_unbroken(self, mirrored: int | None, known: set[str]) -> None:
         """Refuse a table that is not what this database wrote: rolled back, or written to by another one.
@@ -192,20 +207,19 @@ class History:
         `mirrored` is the newest snapshot that the database has recorded, `known` the ids of batches that may
         have been written after it.
         """
-        name = ".".join(self._table.name())
         for one in self.written():
             if one.snapshot_id == mirrored:
                 return
             if one.batch not in known:
                 raise HistoryMoved(
-                    f"{name} was written to by another database: its snapshot {one.snapshot_id} has a batch id"
+                    f"{self.name} was written to by another database: its snapshot {one.snapshot_id} has a batch id"
                     " that this database does not know.",
                     next_step="A copy or an older state of this database, or a copy of the lake, is in use. Decide"
                     " which database the lake belongs to; give the other one a lake of its own.",
                 )
         if mirrored is not None and mirrored not in {one.snapshot_id for one in ancestry(self.metadata)}:
             raise HistoryMoved(
-                f"{name} no longer has the snapshot {mirrored} that was written last: it was rolled back."
+                f"{self.name} no longer has the snapshot {mirrored} that was written last: it was rolled back."
             )
 
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import shlex
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from importlib.resources import as_file, files
@@ -51,6 +52,8 @@ def configuration(settings: SparkSettings, home: Home, jars: Iterable[Path]) -> 
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions or 2 * cores),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # What passes to Python in one piece; rows of the feed are blocks of some MB each.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": f"(?i){SECRET_NAMES}",
@@ -80,6 +83,7 @@ def open_session(
     os.environ["JAVA_HOME"] = str(java.home)
     if settings.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks run our own code
     active = SparkContext._active_spark_context
     if active is not None and active.getConf().get(_MARK) != str(home.root):
         raise SparkFailed(

@@ -1,4 +1,5 @@
--- Makes the chunks that are missing: around now, and over a range if one is given. Callers at once take turns.
+-- Makes the chunks that are missing: around now, and over a range if one is given. Callers at once take turns. A range that
+-- has left PostgreSQL is not missing: it lives in the lake, and a chunk in its place would hide that.
 CREATE OR REPLACE FUNCTION lakets._ensure_partitions(
     p_chronotable_id int,
     p_past_count     int         DEFAULT 1,
@@ -39,6 +40,10 @@ BEGIN
             SELECT FROM lakets._chunk_metadata m
             WHERE m.chronotable_id = p_chronotable_id AND m.status <> 'dropped'
               AND m.range_start < lakets.time_bucket(v_step, b + v_step + v_step / 2) AND m.range_end > b)
+          AND NOT EXISTS (
+            SELECT FROM thermocline.dropped_range d
+            WHERE d.chronotable_id = p_chronotable_id
+              AND d.range_start < lakets.time_bucket(v_step, b + v_step + v_step / 2) AND d.range_end > b)
         ORDER BY 1
     LOOP
         PERFORM lakets._create_chunk(p_chronotable_id, v_from, v_to);

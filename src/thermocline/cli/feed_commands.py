@@ -1,0 +1,103 @@
+"""Commands of the change feed: feed, feed status, feed resync."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thermocline.cli.invocation import Invocation, Json, Verbose
+from thermocline.errors import Refused
+
+if TYPE_CHECKING:
+    from thermocline.feed.feed import Progress
+
+
+def feed(
+    context: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="Bring what is there now to the lake, and end.")] = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Bring every change of the synced tables to the lake, and what was in them before. Runs until Ctrl-C.
+
+    Example: thermocline feed --once
+    """
+    if context.invoked_subcommand:
+        return
+    call = Invocation(json=json, verbose=verbose)
+    with call.out.step("Starting Spark"):
+        call.stack.spark()
+    with call.stack.feed() as service:
+        if once:
+            with call.out.step("Bringing changes to the lake") as say:
+                progress = service.drain(lambda now: say(_told(now)))
+            call.out.facts(
+                "Everything that was there is in the lake" if progress.caught_up else "Not all of it yet",
+                {
+                    "position": progress.position_text,
+                    "caught_up": progress.caught_up,
+                    "waiting_for_transactions": list(progress.joining),
+                    "chunks_not_copied": progress.uncopied,
+                },
+            )
+            return
+        for told in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(told, lambda *_: service.stop())
+        with call.out.step("The feed is running; Ctrl-C ends it") as say:
+            service.run(lambda now: say(_told(now)))
+    call.out.facts("Stopped", {"stopped": True})
+
+
+def _told(progress: Progress) -> str:
+    waiting = f", waiting for open transactions of {', '.join(progress.joining)}" if progress.joining else ""
+    uncopied = f", {progress.uncopied} chunks to copy" if progress.uncopied else ""
+    return f"{max(0, progress.flushed - progress.position):,} bytes behind{uncopied}{waiting}"
+
+
+def status(json: Json = False, verbose: Verbose = False) -> None:
+    """Show how far the feed and each synced table have come. Starts nothing.
+
+    Example: thermocline feed status
+    """
+    call = Invocation(json=json, verbose=verbose)
+    found = call.stack.feed_status()
+    if json:
+        call.out.facts("", asdict(found))
+        return
+    call.out.facts(
+        "Feed",
+        {
+            "running": found.running,
+            "slot": f"{found.slot}, {found.slot_state}" if found.slot else "none yet; the first feed makes it",
+            "position": found.position,
+            "behind_bytes": found.behind_bytes,
+            "log_kept_bytes": found.retained_bytes,
+        },
+    )
+    call.out.table(
+        "tables",
+        ["Table", "Status", "Lake table", "Committed", "Behind", "Chunks", "Covered", "Last write", "Reason"],
+        [tuple(asdict(table).values()) for table in found.tables],
+    )
+
+
+def resync(
+    yes: Annotated[bool, typer.Option("--yes", help="Really do it.")] = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Begin the stream anew with a new slot: every resident chunk is copied again. Nothing in the lake is removed.
+
+    Example: thermocline feed resync --yes
+    """
+    if not yes:
+        raise Refused(
+            "A resync copies every resident chunk of every synced table again.",
+            next_step="Run it with --yes when the slot is lost or the server was restored on purpose.",
+        )
+    call = Invocation(json=json, verbose=verbose)
+    tables = call.stack.resync_feed()
+    call.out.facts("The next feed copies every resident chunk", {"tables": tables})

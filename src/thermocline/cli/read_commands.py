@@ -1,0 +1,29 @@
+"""Commands that ask: sql."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thermocline.cli.invocation import Invocation, Json, Verbose
+
+
+def sql(
+    question: Annotated[str, typer.Argument(help="A query in Spark SQL.")],
+    most: Annotated[int, typer.Option("--limit", min=1, help="Most rows that are printed.")] = 1000,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Ask both tiers at once: a ChronoTable by its name is all of its rows, in PostgreSQL and in the lake, each once.
+
+    A table of another schema than public is `schema_table`; with `_history` behind it, every change of it.
+
+    Example: thermocline sql "SELECT count(*), min(ts) FROM readings"
+    """
+    call = Invocation(json=json, verbose=verbose)
+    with call.out.step("Starting Spark"):
+        reader = call.stack.reader()
+    with call.out.step("Asking both tiers"):
+        columns, rows = reader.answer(question, most)
+    call.out.table("rows", columns, rows)

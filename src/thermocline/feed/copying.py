@@ -1,0 +1,164 @@
+"""The copy of a chunk: all of its rows at one exact position of the log, in one commit."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from psycopg import errors as pg
+from psycopg import sql
+
+from thermocline.crash import crash_point
+from thermocline.errors import Busy, Refused
+from thermocline.feed import writing
+from thermocline.feed.positions import number
+from thermocline.feed.reading import Block, Ending
+from thermocline.hot import rows
+from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from psycopg import Connection
+    from pyiceberg.manifest import DataFile
+
+    from thermocline.feed.reading import SyncedTable
+    from thermocline.feed.writing import File, Target
+
+# Writers that come after us in the queue for the chunk wait no longer than this.
+LOCK_MILLISECONDS = 50
+_PAGES_OF_A_PART = 4096
+
+
+class ChunkBusy(Busy):
+    """A chunk cannot be copied while a transaction that has written to it is open."""
+
+    code = "feed.chunk_busy"
+    next_step_by_default = "It is tried again; look for long transactions in pg_stat_activity."
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk to be copied."""
+
+    oid: int
+    table: int
+    name: str
+    """Quoted, with its schema."""
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A moment at which a chunk stands still: the snapshot shows exactly what was committed below the position."""
+
+    snapshot: str
+    position: int
+    pages: int
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A chunk whose rows are in files that nothing points at yet."""
+
+    chunk: Chunk
+    position: int
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(file.record_count for file in self.files)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a chunk for one task."""
+
+    dsn: str = field(repr=False)
+    chunk: Chunk
+    table: SyncedTable
+    standing: Standing
+    pages: rows.Pages
+    first_seq: int
+
+
+@contextmanager
+def standing_still(dsn: str, chunk: Chunk, *, timeout: int) -> Iterator[Standing]:
+    """A snapshot and its position; the snapshot lives as long as the block."""
+    with connect(dsn, timeout=timeout) as reader, connect(dsn, timeout=timeout) as locker:
+        # The lock comes before the snapshot, or a TRUNCATE in between would show an empty table.
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        _lock(reader, chunk, "ACCESS SHARE")
+        locker.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_MILLISECONDS}ms")))
+        locker.execute("SET LOCAL synchronous_commit = on")
+        _lock(locker, chunk, "SHARE")
+        # Whoever had written to the chunk is visible now, and nobody writes until the position is taken.
+        (position,) = _one(locker, query("copy_position"), {"table": chunk.table, "chunk": chunk.oid})
+        snapshot, pages = _one(reader, query("copy_snapshot"), {"chunk": chunk.oid})
+        locker.commit()  # flushed past the position, too
+        crash_point("copy.standing")
+        (flushed,) = _one(locker, "SELECT pg_current_wal_flush_lsn()::text")
+        locker.rollback()
+        if number(flushed) < number(position):
+            raise Refused(f"The log is not on the disk up to {position}, so {chunk.name} cannot be copied now.")
+        yield Standing(snapshot, number(position), pages)
+
+
+def _lock(session: Connection, chunk: Chunk, mode: str) -> None:
+    try:
+        session.execute(sql.SQL("LOCK TABLE ONLY " + chunk.name + " IN " + mode + " MODE"))
+    except pg.LockNotAvailable as error:
+        raise ChunkBusy(f"{chunk.name} is being written to by an open transaction.") from error
+
+
+def _one(session: Connection, statement: Any, parameters: Any = None) -> tuple[Any, ...]:
+    row: tuple[Any, ...] | None = session.execute(statement, parameters).fetchone()
+    if row is None:
+        raise Refused("PostgreSQL gave no answer to a question that always has one.")
+    return row
+
+
+def parts(dsn: str, chunk: Chunk, table: SyncedTable, standing: Standing) -> list[Part]:
+    """The chunk in parts of some ten thousand rows or more; none if it was empty. Each row has its own number."""
+    number_of = -(-standing.pages // _PAGES_OF_A_PART)
+    # A page has fewer than 2^12 rows of at least a byte, so that the numbers of two parts never meet.
+    return [
+        Part(dsn, chunk, table, standing, pages, pages.first << 12) for pages in rows.split(standing.pages, number_of)
+    ]
+
+
+def copy(target: Target, part: Part) -> Iterator[File]:
+    """Read a part and write its files."""
+    for result in writing.write(_blocks(part), {part.table.id: target}):
+        if not isinstance(result, Ending):
+            yield result
+
+
+def _blocks(part: Part) -> Iterator[Block | Ending]:
+    seq = part.first_seq
+    found = rows.read(
+        part.dsn,
+        part.chunk.name,
+        part.table.columns,
+        finite=part.table.time_column,
+        snapshot=part.standing.snapshot,
+        pages=part.pages,
+    )
+    for block in found:
+        count = block.num_rows
+        crash_point("copy.in_read")
+        yield Block(
+            part.table.id,
+            block.append_column("_change_type", pa.repeat("insert", count))
+            .append_column("_lsn", pa.repeat(pa.scalar(part.standing.position, pa.int64()), count))
+            .append_column("_seq", pa.array(np.arange(seq, seq + count))),
+        )
+        seq += count
+    yield Ending(part.standing.position)

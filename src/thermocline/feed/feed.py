@@ -1,0 +1,405 @@
+"""The feed: joins tables, copies chunks, and carries batch after batch into the lake, each change once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from thermocline import log as logs
+from thermocline.crash import crash_point
+from thermocline.errors import Refused
+from thermocline.feed import copying
+from thermocline.feed.batches import carry
+from thermocline.feed.ledger import Commit, Ledger, OtherHistory, PublicationLost, SlotLost, SlotWaits, TableState
+from thermocline.feed.positions import text
+from thermocline.feed.writing import Target
+from thermocline.hot.connection import connect
+from thermocline.lake import history
+from thermocline.lake.history import CommitConflict, History, HistoryMoved, HistoryUnfit
+from thermocline.lake.tasks import InProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+
+    from thermocline.config import FeedSettings
+    from thermocline.feed.batches import Batch
+    from thermocline.feed.copying import Chunk
+    from thermocline.feed.ledger import Stream
+    from thermocline.feed.reading import SyncedTable
+    from thermocline.feed.writing import File
+    from thermocline.lake.catalogs import CatalogDescription
+    from thermocline.lake.tasks import Runner
+
+log = logs.get(__name__)
+_ATTEMPTS = 5
+_QUIET_BYTES = 16 << 20
+_QUIET_SECONDS = 10
+_COPIED_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the feed has come."""
+
+    position: int
+    flushed: int
+    joining: tuple[str, ...]
+    uncopied: int
+
+    @property
+    def position_text(self) -> str:
+        """As PostgreSQL writes it."""
+        return text(self.position)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether nothing is left to copy; the stream itself never ends."""
+        return not self.joining and not self.uncopied
+
+
+class Feed:
+    """The owner of the stream. Use it in a `with` block; one thread carries batches, another may copy."""
+
+    def __init__(
+        self,
+        dsn: str,
+        lake: CatalogDescription,
+        settings: FeedSettings,
+        runner: Runner | None = None,
+        *,
+        timeout: int = 10,
+    ) -> None:
+        self.dsn = dsn
+        self.settings = settings
+        self._runner: Runner = runner or InProcess()
+        self._lake = lake
+        self._timeout = timeout
+        self._resources = ExitStack()
+        self._histories: dict[int, History] = {}
+        # Whoever commits to the lake records it before anybody else commits: what PostgreSQL mirrors never goes back.
+        self._turn = threading.RLock()
+        self._recorded_at = float("-inf")
+        # Since when a chunk has been seen that is not covered: the position of the log at that time.
+        self._seen: dict[int, int] = {}
+
+    def __enter__(self) -> Self:
+        with ExitStack() as resources:
+            session = resources.enter_context(connect(self.dsn, timeout=self._timeout))
+            self.ledger = Ledger(session)
+            self._catalog: Catalog = resources.enter_context(self._lake.open())
+            self.ledger.own()
+            self.stream: Stream | None = self._open_stream()
+            self._resources = resources.pop_all()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._resources.close()
+
+    # ---- opening -------------------------------------------------------------------------
+
+    def _open_stream(self) -> Stream | None:
+        """The stream, made with the first synced table; refused when it is not what was recorded."""
+        tables = self.ledger.tables()
+        stream = self.ledger.stream()
+        if stream is not None and not self.ledger.is_wanted():
+            self._end_stream(stream)
+            return None
+        if stream is None and not tables:
+            return None
+        if not self.ledger.publication_is_there():
+            raise PublicationLost(f"The publication {stream.publication if stream else 'thermocline'} is gone.")
+        if stream is None:
+            try:
+                stream = self.ledger.begin_stream()
+            except SlotWaits as waits:
+                log.info("slot waits", reason=waits.message)
+                return None
+        self._require_same_history(stream)
+        self.ledger.next_epoch()
+        crash_point("feed.owned")
+        for state in tables:
+            self._open_history(state)
+        return self.ledger.stream()
+
+    def _end_stream(self, stream: Stream) -> None:
+        """The last table was taken out of the sync: nobody reads the log any more, so it need not be kept."""
+        if self.ledger.slot_state(stream.slot) is not None:
+            self.ledger.drop_slot(stream.slot)
+        self.ledger.forget_stream()
+        log.info("stream ended", slot=stream.slot)
+
+    def _require_same_history(self, stream: Stream) -> None:
+        system, timeline = self.ledger.identity()
+        if (system, timeline) != (stream.system_identifier, stream.timeline):
+            raise OtherHistory(
+                f"The lake holds the changes of server {stream.system_identifier} on timeline {stream.timeline};"
+                f" this is {system} on timeline {timeline}."
+            )
+        slot = self.ledger.slot_state(stream.slot)
+        if slot is None:
+            raise SlotLost(f"The replication slot {stream.slot} is gone.")
+        if slot.wal_status == "lost":
+            raise SlotLost(f"The replication slot {stream.slot} was invalidated: the log that it needs was removed.")
+        if slot.confirmed > stream.position:
+            raise SlotLost(
+                f"The replication slot {stream.slot} stands at {text(slot.confirmed)}, ahead of the lake at"
+                f" {text(stream.position)}: somebody else has moved it."
+            )
+
+    def _open_history(self, state: TableState) -> History | None:
+        """The lake's table, checked to be as we left it; a table whose history is unfit is set aside."""
+        table = state.table
+        try:
+            opened = history.open_or_create(
+                self._catalog,
+                table.lake_table,
+                table.lake_columns,
+                time_column=table.time_column,
+                unit=table.unit,
+                properties={history.SOURCE: table.source, history.CHRONOTABLE: str(table.id)},
+            )
+            self._adopt(table, opened, state.lake_snapshot)
+        except (HistoryMoved, HistoryUnfit) as error:
+            log.warning("table set aside", table=table.source, reason=error.message)
+            self.ledger.set_aside(table.id, f"{error.message} {error.next_step}")
+            self._histories.pop(table.id, None)
+            return None
+        self._histories[table.id] = opened
+        return opened
+
+    def _adopt(self, table: SyncedTable, opened: History, mirrored: int | None) -> None:
+        """What is in the lake counts, also what a crash kept from being recorded."""
+        opened.require_unbroken(mirrored, self.ledger.known_batches())
+        marker, newest = opened.marker(), next(opened.written(), None)
+        if marker < table.marker:
+            raise HistoryMoved(
+                f"{table.lake_table} holds the stream up to {text(marker)}; recorded was {text(table.marker)}."
+            )
+        stream = self.ledger.stream()
+        slot = self.ledger.slot_state(stream.slot) if stream else None
+        if slot and opened.newest_position() > slot.flushed:
+            raise HistoryMoved(
+                f"{table.lake_table} holds changes up to {text(opened.newest_position())}, which this server has not"
+                f" reached: it stands at {text(slot.flushed)}, as after a restore to an earlier point.",
+                next_step="Move the table in the lake away under another name, then sync anew: positions of two"
+                " histories must not be mixed.",
+            )
+        if newest is not None and (newest.snapshot_id != mirrored or marker > table.marker):
+            self.ledger.adopt([Commit(table.id, marker, newest.snapshot_id)])
+
+    # ---- a batch -------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """See which tables have come and gone; the first one brings the stream into being."""
+        states = self.ledger.tables()
+        if self.stream is None:
+            if states:
+                self.stream = self._open_stream()
+            return
+        for state in states:
+            opened = self._histories.get(state.table.id)
+            if opened is None or not opened.has(state.table.lake_columns):
+                self._open_history(state)
+        gone = set(self._histories) - {state.table.id for state in states}
+        for table in gone:
+            del self._histories[table]
+
+    def end_of_batch(self, slot_confirmed: int, flushed: int) -> int:
+        """Bounded, however much is waiting."""
+        return min(flushed, slot_confirmed + self.settings.window_mb * 1024 * 1024)
+
+    def targets(self) -> dict[int, Target]:
+        """Where files are written, by table."""
+        return {table: Target(opened.metadata, opened.io) for table, opened in self._histories.items()}
+
+    def step(self) -> int | None:
+        """Carry one batch in this process; returns its end, or None when nothing was waiting."""
+        self.refresh()
+        stream = self.stream
+        if stream is None:
+            return None
+        slot = self.ledger.slot_state(stream.slot)
+        if slot is None:
+            raise SlotLost(f"The replication slot {stream.slot} is gone.")
+        end = self.end_of_batch(slot.confirmed, slot.flushed)
+        if end <= slot.confirmed:
+            return None
+        reading = self.ledger.reading(self.dsn, stream, end)
+        crash_point("batch.planned")
+        batch = carry(reading, self.targets())
+        self.settle(batch)
+        return batch.ending.end
+
+    def settle(self, batch: Batch) -> None:
+        """Commit every table, record progress, advance the slot: in this order, whatever happens."""
+        stream = self.ledger.stream()
+        if stream is None:
+            raise Refused("There is no stream to settle a batch of.")
+        ending = batch.ending
+        if not self._worth_recording(batch, stream):
+            return
+        files: dict[int, list[File]] = {}
+        for file in batch.files:
+            if file.table not in ending.troubles:
+                files.setdefault(file.table, []).append(file)
+        with self._turn:
+            commits: list[Commit] = []
+            if files:
+                number = self.ledger.register(ending.end)
+                crash_point("batch.registered")
+                for table, of_table in files.items():
+                    snapshot = self._commit(table, ending.markers[table], of_table, number, ending.end)
+                    commits.append(Commit(table, ending.end, snapshot))
+                    crash_point("batch.table_committed")
+                crash_point("batch.committed")
+            self.ledger.record(ending.end, list(ending.markers), commits, ending.created, ending.troubles)
+            for table in ending.troubles:
+                self._histories.pop(table, None)
+        self._recorded_at = time.monotonic()
+        crash_point("batch.recorded")
+        self.ledger.advance(stream.slot, ending.end)
+        crash_point("batch.advanced")
+        log.info(
+            "batch",
+            end=text(ending.end),
+            files=len(batch.files),
+            tables=len(files),
+            transactions=ending.transactions,
+        )
+
+    def _worth_recording(self, batch: Batch, stream: Stream) -> bool:
+        """Progress over a log that has nothing for us is recorded now and then only: each record is more log."""
+        ending = batch.ending
+        return bool(
+            batch.files
+            or ending.told
+            or ending.troubles
+            or stream.wanted > stream.position
+            or ending.end - stream.position >= _QUIET_BYTES
+            or time.monotonic() - self._recorded_at >= _QUIET_SECONDS
+        )
+
+    def drain(self) -> Progress:
+        """Carry everything that is in the log now, and copy what is to be copied; then end."""
+        progress = self.tend()
+        target, end = progress.flushed, 0
+        while end < target:
+            carried = self.step()
+            if carried is None:
+                break
+            end = carried
+        return self.tend()
+
+    def _commit(self, table: int, read_from: int, files: Sequence[File], batch: str, end: int) -> int:
+        """Append to one table, unless it has moved since the batch was read."""
+        opened = self._histories[table]
+        summary = {history.BATCH: batch, history.EPOCH: str(self.ledger.epoch), history.END: str(end)}
+        for _ in range(_ATTEMPTS):
+            if opened.marker() != read_from:
+                raise HistoryMoved(
+                    f"{opened.name} has come to {text(opened.marker())}; a batch was read from {text(read_from)} on.",
+                    next_step="Another feed writes to it. Nothing was appended; start the feed again.",
+                )
+            try:
+                crash_point("batch.before_append")
+                return opened.append((file.data_file for file in files), summary)
+            except CommitConflict:
+                opened.refresh()
+        raise HistoryMoved(f"{opened.name} is committed to so often by others that the feed does not get through.")
+
+    # ---- joining and copying -------------------------------------------------------------
+
+    def tend(self) -> Progress:
+        """Go on with what has joined and copy what is not covered; one pass."""
+        self.refresh()
+        joining = [
+            state.table.source
+            for state in self.ledger.tables()
+            if state.status == "JOINING" and (self.stream is None or not self.ledger.join(state.table.id))
+        ]
+        busy = self.copy(self._to_copy())
+        self.ledger.mark_streaming()
+        stream = self.ledger.stream()
+        slot = self.ledger.slot_state(stream.slot) if stream else None
+        return Progress(stream.position if stream else 0, slot.flushed if slot else 0, tuple(joining), busy)
+
+    def _to_copy(self) -> list[Chunk]:
+        """Chunks of tables that are being joined, and those whose creation the stream has passed without a word."""
+        waiting = self.ledger.uncovered()
+        known = {chunk.oid for chunk in waiting}
+        self._seen = {oid: at for oid, at in self._seen.items() if oid in known}
+        if not waiting:
+            return []
+        stream = self.ledger.stream()
+        slot = self.ledger.slot_state(stream.slot) if stream else None
+        if stream is None or slot is None:
+            return []
+        for chunk in waiting:
+            self._seen.setdefault(chunk.oid, slot.flushed)
+        streaming = {state.table.id for state in self.ledger.tables() if state.status == "STREAMING"}
+        return [chunk for chunk in waiting if chunk.table not in streaming or self._seen[chunk.oid] < stream.position]
+
+    def copy(self, chunks: Sequence[Chunk]) -> int:
+        """Copy chunks, small ones together in one commit; returns how many were too busy to be copied now."""
+        tables = {state.table.id: state.table for state in self.ledger.tables()}
+        busy = 0
+        held: list[copying.Copied] = []
+        for chunk in chunks:
+            if chunk.table not in self._histories or chunk.table not in tables:
+                continue
+            if held and (held[0].chunk.table != chunk.table or sum(one.rows for one in held) >= _COPIED_ROWS):
+                self._append_copies(tables[held[0].chunk.table], held)
+                held = []
+            try:
+                held.append(self._read_chunk(chunk, tables[chunk.table]))
+            except copying.ChunkBusy as error:
+                log.info("chunk busy", chunk=chunk.name, reason=error.message)
+                busy += 1
+        if held:
+            self._append_copies(tables[held[0].chunk.table], held)
+        return busy
+
+    def _read_chunk(self, chunk: Chunk, table: SyncedTable) -> copying.Copied:
+        opened = self._histories[chunk.table]
+        with copying.standing_still(self.dsn, chunk, timeout=self._timeout) as standing:
+            target = Target(opened.metadata, opened.io)
+            files = self._runner.run(partial(copying.copy, target), copying.parts(self.dsn, chunk, table, standing))
+        return copying.Copied(chunk, standing.position, tuple(file.data_file for file in files))
+
+    def _append_copies(self, table: SyncedTable, copied: Sequence[copying.Copied]) -> None:
+        opened = self._histories[table.id]
+        resets = [(one.position, -1, one.chunk.start, one.chunk.end) for one in copied]
+        crash_point("copy.written")
+        with self._turn:
+            files = opened.write(history.resets(table.lake_columns, table.time_column, resets))
+            files += [file for one in copied for file in one.files]
+            last = max(one.position for one in copied)
+            summary = {
+                history.BATCH: self.ledger.register(last, table.id),
+                history.EPOCH: str(self.ledger.epoch),
+                history.COPY: str(last),
+            }
+            crash_point("copy.registered")
+            snapshot = self._append_whatever(opened, files, summary)
+            crash_point("copy.committed")
+            self.ledger.record_copies(copied, Commit(table.id, opened.marker(), snapshot))
+        crash_point("copy.recorded")
+        for one in copied:
+            log.info("chunk copied", chunk=one.chunk.name, rows=one.rows, position=text(one.position))
+
+    def _append_whatever(self, opened: History, files: Sequence[DataFile], summary: Mapping[str, str]) -> int:
+        """A copy does not mind what was committed meanwhile: its own position says what it supersedes."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return opened.append(files, summary)
+            except CommitConflict:
+                opened.refresh()
+        raise HistoryMoved(f"{opened.name} is committed to so often by others that a copy does not get through.")

@@ -1,0 +1,201 @@
+"""Reading the slot: a bounded peek, decoded into blocks of rows, each of one table. Nothing is consumed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+
+from thermocline.crash import crash_point
+from thermocline.feed.pgoutput import Decoder
+from thermocline.feed.positions import text
+from thermocline.hot import bulk
+from thermocline.lake import history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from thermocline.feed.pgoutput import LogicalMessage, RelationChanges
+    from thermocline.hot.rows import Column
+
+PREFIX = "thermocline"
+_SESSION = ("SET logical_decoding_work_mem = '256MB'", "SET work_mem = '64MB'")
+
+
+@dataclass(frozen=True)
+class SyncedTable:
+    """A table of the stream: how it comes, where it goes, and up to where it is there already."""
+
+    id: int
+    oid: int
+    source: str
+    columns: tuple[Column, ...]
+    time_column: str
+    unit: str
+    lake_table: str
+    marker: int
+    """The stream below this position is in the lake."""
+
+    @property
+    def lake_columns(self) -> dict[str, pa.DataType]:
+        """The source's columns in the lake's types."""
+        return {column.name: column.lake_type for column in self.columns}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One batch to be read: everything that a reader needs, wherever it runs."""
+
+    dsn: str = field(repr=False)
+    slot: str
+    publication: str
+    end: int
+    tables: Mapping[int, SyncedTable]
+    """By the oid of the table in the stream."""
+    forms: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one table, in stream order."""
+
+    table: int
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a reading found besides rows."""
+
+    end: int
+    """At or past the end that was asked for: a transaction is read whole."""
+    transactions: int = 0
+    markers: Mapping[int, int] = field(default_factory=dict)
+    """The tables that were read, and the position that each of them was read from."""
+    created: tuple[tuple[int, int], ...] = ()
+    """Chunks whose creation was read: oid and position."""
+    troubles: Mapping[int, str] = field(default_factory=dict)
+    """Tables that cannot be read any more, and why."""
+    told: bool = False
+    """Whether somebody's message was read who may wait for it."""
+
+    def to_json(self) -> str:
+        """For the way through Spark."""
+        return json.dumps(
+            {
+                "end": self.end,
+                "transactions": self.transactions,
+                "markers": {str(table): marker for table, marker in self.markers.items()},
+                "created": self.created,
+                "troubles": {str(table): reason for table, reason in self.troubles.items()},
+                "told": self.told,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Ending:
+        """The way back."""
+        read = json.loads(text)
+        return cls(
+            read["end"],
+            read["transactions"],
+            {int(table): marker for table, marker in read["markers"].items()},
+            tuple((chunk, position) for chunk, position in read["created"]),
+            {int(table): reason for table, reason in read["troubles"].items()},
+            read["told"],
+        )
+
+
+def peek(reading: Reading) -> Iterator[pa.Array]:
+    """The messages of the slot up to an end, as they come; the slot stays where it is."""
+    statement = sql.SQL(
+        "SELECT data FROM pg_logical_slot_peek_binary_changes({}, {}, NULL, 'proto_version', '1',"
+        " 'publication_names', {}, 'binary', 'true', 'messages', 'true')"
+    ).format(sql.Literal(reading.slot), sql.Literal(text(reading.end)), sql.Literal(f'"{reading.publication}"'))
+    for batch in bulk.stream(reading.dsn, statement.as_string(None), first=_SESSION):
+        yield batch.column(0)
+
+
+def read(reading: Reading) -> Iterator[Block | Ending]:
+    """Everything of one batch, block by block, and its ending last.
+
+    Memory holds one block: a transaction of any size passes through.
+    """
+    decoder = Decoder(reading.forms)
+    end, transactions, told = reading.end, 0, False
+    created: list[tuple[int, int]] = []
+    troubles: dict[int, str] = {}
+    by_id = {table.id: table for table in reading.tables.values()}
+    crash_point("read.before_peek")
+    for data in peek(reading):
+        decoded = decoder.decode(data)
+        end, transactions = max(end, decoded.end_lsn or 0), transactions + decoded.transactions
+        for change in decoded.changes:
+            table = reading.tables.get(change.relation.oid)
+            if table is None or table.id in troubles:
+                continue
+            trouble = _trouble(table, change)
+            if trouble:
+                troubles[table.id] = trouble
+                continue
+            rows = _above(change.rows, table.marker)
+            if rows.num_rows:
+                yield Block(table.id, rows)
+        for message in decoded.messages:
+            event = _event(message)
+            told = told or bool(event)
+            table = by_id.get(event.get("chronotable", -1))
+            if table is None or message.lsn is None or message.seq is None or message.lsn < table.marker:
+                continue
+            if event["event"] == "chunk_created":
+                created.append((event["chunk"], message.lsn))
+            elif event["event"] == "chunk_truncated":
+                yield Block(table.id, _reset(table, message.lsn, message.seq, event))
+        crash_point("read.in_peek")
+    crash_point("read.after_peek")
+    markers = {table.id: table.marker for table in reading.tables.values()}
+    yield Ending(end, transactions, markers, tuple(created), troubles, told)
+
+
+def _above(rows: pa.Table, marker: int) -> pa.Table:
+    """Without the transactions that are in the lake already: after a crash the slot stands behind it."""
+    if not rows.num_rows or rows["_lsn"][0].as_py() >= marker:  # positions only grow within a reading
+        return rows
+    return rows.filter(pc.greater_equal(rows["_lsn"], marker))
+
+
+def _trouble(table: SyncedTable, change: RelationChanges) -> str | None:
+    """Why these rows do not fit. A column that came later is NULL in them, which is what it was."""
+    expected = table.lake_columns
+    for column in change.relation.columns:
+        if column.name not in expected:
+            return f"{table.source} has changes with the column {column.name}, which it no longer has"
+        if change.rows.schema.field(column.name).type != expected[column.name]:
+            return f"the column {column.name} of {table.source} has another type than before"
+    return None
+
+
+def _event(message: LogicalMessage) -> dict[str, Any]:
+    if message.prefix != PREFIX or not message.transactional:
+        return {}
+    try:
+        event = json.loads(message.content)
+    except ValueError:  # anybody may send messages under any prefix
+        return {}
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else {}
+
+
+def _reset(table: SyncedTable, lsn: int, seq: int, event: Mapping[str, Any]) -> pa.Table:
+    return history.resets(
+        table.lake_columns, table.time_column, [(lsn, seq, moment(event["range_start"]), moment(event["range_end"]))]
+    )
+
+
+def moment(told: str) -> datetime:
+    """A time as PostgreSQL writes it, in JSON or as text."""
+    return datetime.fromisoformat(told).astimezone(UTC)

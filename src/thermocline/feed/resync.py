@@ -1,0 +1,23 @@
+"""Beginning anew, when the slot is lost or the server is another one: a new slot, and every chunk copied again."""
+
+from __future__ import annotations
+
+from thermocline.feed.ledger import Ledger
+from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
+
+
+def resync(dsn: str, *, timeout: int = 10) -> int:
+    """Make a new slot and let every table join again; returns how many. What is in the lake stays.
+
+    Copies carry positions of this server. Where those may lie below what the lake has seen, as after a restore to an
+    earlier point, the tables are set aside by the next feed instead: their history would be out of order.
+    """
+    with connect(dsn, timeout=timeout) as session:
+        ledger = Ledger(session)
+        ledger.own()
+        session.execute(query("resync_publication"))
+        tables = session.execute(query("resync_tables")).rowcount
+        session.commit()
+        ledger.begin_stream(anew=True)
+        return tables

@@ -1,0 +1,79 @@
+"""Writing blocks as data files of their history tables; nothing points at the files until they are committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from thermocline.crash import crash_point
+from thermocline.feed.reading import Block, Ending
+from thermocline.lake import history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table.metadata import TableMetadata
+
+# A file is begun anew when its rows take this much memory: what is held is bounded by the files that are open.
+FILE_BYTES = 96 << 20
+HELD_BYTES = 192 << 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the rows of one table go."""
+
+    metadata: TableMetadata
+    io: FileIO
+
+
+@dataclass(frozen=True)
+class File:
+    """A data file of a table, not yet committed."""
+
+    table: int
+    data_file: DataFile
+
+
+@dataclass
+class _Held:
+    blocks: list[pa.Table] = field(default_factory=list)
+    bytes: int = 0
+
+
+def write(parts: Iterable[Block | Ending], targets: Mapping[int, Target]) -> Iterator[File | Ending]:
+    """The files of a batch as they are written, then its ending.
+
+    A table without a target has not been read: it joined after the targets were taken, and will be copied.
+    """
+    held: dict[int, _Held] = {}
+    for part in parts:
+        if isinstance(part, Ending):
+            for table in list(held):
+                yield from _file(table, held.pop(table), targets[table])
+            crash_point("write.done")
+            yield replace(part, markers={table: at for table, at in part.markers.items() if table in targets})
+            return
+        if part.table not in targets:
+            continue
+        of = held.setdefault(part.table, _Held())
+        of.blocks.append(part.rows)
+        of.bytes += part.rows.nbytes
+        largest = max(held, key=lambda table: held[table].bytes)
+        if of.bytes >= FILE_BYTES:
+            yield from _file(part.table, held.pop(part.table), targets[part.table])
+        elif sum(one.bytes for one in held.values()) >= HELD_BYTES:
+            yield from _file(largest, held.pop(largest), targets[largest])
+
+
+def _file(table: int, held: _Held, target: Target) -> Iterator[File]:
+    crash_point("write.before_file")
+    whole = pa.concat_tables(held.blocks, promote_options="default")
+    held.blocks.clear()
+    for data_file in history.data_files(target.metadata, target.io, whole):
+        crash_point("write.after_file")
+        yield File(table, data_file)

@@ -1,0 +1,209 @@
+"""What people ask of the gate: verify a table's chunks, tier those that are due, drop those past retention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from psycopg.rows import dict_row
+
+from thermocline import log as logs
+from thermocline.errors import Refused, ThermoclineError
+from thermocline.gate import drop
+from thermocline.gate.drop_plan import Verdict, plan_drops
+from thermocline.gate.receipt import NotProven
+from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from thermocline.gate.drop_plan import Planned
+    from thermocline.gate.receipt import Comparison, Prover
+
+    News = Callable[[str], None]
+
+log = logs.get(__name__)
+# What a new receipt can mend.
+_PROVABLE = ("no_receipt", "receipt_stale", "changed_since_receipt", "rewritten", "columns_changed", "lake_changed")
+
+
+@dataclass(frozen=True)
+class ChunkLine:
+    """One chunk as a person is shown it."""
+
+    chunk: str
+    range_start: datetime
+    range_end: datetime
+    rows: int | None
+    bytes: int
+    state: str
+    verdict: str
+    reason: str
+    message: str
+    next_step: str
+
+
+@dataclass(frozen=True)
+class _Resident:
+    oid: int
+    name: str
+    range_start: datetime
+    range_end: datetime
+    status: str
+    size_bytes: int
+    row_count: int | None
+    due: bool
+    code: str | None
+    message: str | None
+    next_step: str | None
+
+    def line(self, verdict: str, reason: str, message: str, next_step: str, rows: int | None = None) -> ChunkLine:
+        return ChunkLine(
+            self.name,
+            self.range_start,
+            self.range_end,
+            rows if rows is not None else self.row_count,
+            self.size_bytes,
+            self.status,
+            verdict,
+            reason,
+            message,
+            next_step,
+        )
+
+
+class Lifecycle:
+    """The gate of one table."""
+
+    def __init__(self, dsn: str, prover: Prover, table: str) -> None:
+        schema, _, name = table.rpartition(".")
+        self._dsn = dsn
+        self._prover = prover
+        self._schema, self._name = schema or "public", name
+
+    def verify(self, chunk: str | None = None, news: News = lambda _: None) -> list[ChunkLine]:
+        """Compare every resident chunk, or one of them, with the lake; each equal one gets a receipt."""
+        residents = self._residents()
+        if chunk is not None:
+            residents = [one for one in residents if chunk in (one.name, one.name.rpartition(".")[2])]
+            if not residents:
+                raise Refused(
+                    f"{self._schema}.{self._name} has no resident chunk {chunk}.",
+                    next_step=f"SELECT chunk_name FROM lakets.show_chunks('{self._name}'); lists them.",
+                )
+        return [self._verified(one, news) for one in residents]
+
+    def _verified(self, resident: _Resident, news: News) -> ChunkLine:
+        news(resident.name)
+        try:
+            found = self._prover.prove(resident.oid)
+        except NotProven as error:
+            return resident.line("unproven", error.reason, error.message, error.next_step)
+        except ThermoclineError as error:
+            return resident.line("unproven", error.code, error.message, error.next_step)
+        return _compared(resident, found)
+
+    def tier(self, *, dry_run: bool = False, news: News = lambda _: None) -> list[ChunkLine]:
+        """Flag the chunks that are due by the tiering policy and proven in the lake; nothing is removed."""
+        lines = []
+        for one in self._residents():
+            if not one.due or one.status != "active":
+                continue
+            if dry_run:
+                lines.append(_planned(one))
+                continue
+            line = self._verified(one, news)
+            lines.append(self._tiered(one, line) if line.verdict == "proven" else line)
+        return lines
+
+    def _tiered(self, resident: _Resident, proven: ChunkLine) -> ChunkLine:
+        self._prover.look(resident.oid)
+        with connect(self._dsn) as session:
+            row = session.execute(query("lifecycle_tier"), {"chunk": resident.name}).fetchone()
+        if row and row[0]:
+            return resident.line("tiered", "proven", proven.message, "Nothing to do.", proven.rows)
+        return resident.line("deferred", "changing", "it was written to meanwhile", "It is tried again.", proven.rows)
+
+    def retention(self, *, dry_run: bool = False, news: News = lambda _: None) -> list[ChunkLine]:
+        """Drop what the retention policy no longer keeps, each chunk on proof; with `dry_run` only say so."""
+        plan = self._plan()
+        if dry_run:
+            return [self._line(one) for one in plan]
+        lines: list[ChunkLine] = []
+        residents = {one.oid: one for one in self._residents()}
+        for one in plan:
+            if one.verdict is Verdict.STAYS and one.reason in _PROVABLE and one.chunk.chunk in residents:
+                self._verified(residents[one.chunk.chunk], news)
+        plan = self._plan()
+        outcomes = {outcome.chunk: outcome for outcome in drop.carry_out(self._dsn, plan, check_lake=self._prover.look)}
+        for one in plan:
+            line = self._line(one)
+            outcome = outcomes.get(one.chunk.chunk)
+            if outcome is not None:
+                said = outcome.reason
+                line = _with(
+                    line,
+                    verdict=str(outcome.result),
+                    reason=said.code if said else "proven",
+                    message=said.message if said else line.message,
+                    next_step=said.next_step if said else "Nothing to do.",
+                )
+            lines.append(line)
+        return lines
+
+    def _plan(self) -> list[Planned]:
+        return plan_drops(drop.read_state(self._dsn, self._name, self._schema, with_rows=True))
+
+    def _line(self, planned: Planned) -> ChunkLine:
+        chunk = planned.chunk
+        return ChunkLine(
+            chunk.name,
+            chunk.range_start,
+            chunk.range_end,
+            None,
+            chunk.size_bytes,
+            "due",
+            str(planned.verdict),
+            planned.reason,
+            planned.message,
+            planned.next_step,
+        )
+
+    def _residents(self) -> list[_Resident]:
+        with connect(self._dsn) as session:
+            session.execute("SELECT lakets._chronotable_id(%s, %s)", [self._name, self._schema])
+            rows = session.cursor(row_factory=dict_row).execute(
+                query("lifecycle_residents"), {"table": self._name, "schema": self._schema}
+            )
+            return [_Resident(**row) for row in rows]
+
+
+def _compared(resident: _Resident, found: Comparison) -> ChunkLine:
+    if found.equal:
+        said = f"{found.hot.rows} rows are the same in PostgreSQL and in the lake"
+        return resident.line("proven", "equal", said, "Nothing to do.", found.hot.rows)
+    step = (
+        "It is compared again later."
+        if found.reason == "changing"
+        else "Do not drop it. SELECT lakets.disable_sync and lakets.enable_sync copy it anew."
+    )
+    return resident.line("unproven", found.reason or "content_differs", found.message, step, found.hot.rows)
+
+
+def _planned(resident: _Resident) -> ChunkLine:
+    """What a run would do, from what is known without comparing."""
+    if resident.code is None or resident.code in (*_PROVABLE, "lake_unchecked"):
+        return resident.line("would tier", "due", "it is compared with the lake first", "Nothing to do.")
+    return resident.line("stays", resident.code, resident.message or "", resident.next_step or "")
+
+
+def _with(line: ChunkLine, **changes: str) -> ChunkLine:
+
+    return replace(line, **changes)  # type: ignore[arg-type]
+
+
+def proven(lines: Sequence[ChunkLine]) -> bool:
+    """Whether every line is as it should be."""
+    return all(line.verdict in ("proven", "tiered", "dropped", "would tier", "drop", "later") for line in lines)

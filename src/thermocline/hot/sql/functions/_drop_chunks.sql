@@ -1,0 +1,90 @@
+-- Drops the chunks of a table that end by p_until, oldest first, in the transaction of whoever calls. It claims as many as
+-- one call may drop, then takes the table's lock, which is therefore held for the drops alone, then drops. What is refused
+-- or busy stays, with a notice; one chunk's failure is a warning and does not stop the others. A chunk whose table is not
+-- there any more is taken note of when nothing has to be proven.
+CREATE OR REPLACE FUNCTION thermocline._drop_chunks(
+    p_chronotable_id int,
+    p_until          timestamptz,
+    p_gated          boolean,
+    p_forced         boolean,
+    p_reason         text
+) RETURNS int
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    c_later    constant text := 'Call again later, or leave it to the worker.';
+    v_most     int := coalesce(nullif(current_setting('lakets.max_drops_per_call', true), ''), '10')::int;
+    v_table    oid;
+    v_chunk    record;
+    v_claimed  oid[]   := '{}';
+    v_evidence jsonb[] := '{}';
+    v_refused  jsonb   := '{}';
+    v_dropped  int     := 0;
+    v_code     text;
+    v_hint     text;
+BEGIN
+    SELECT table_oid INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id;
+    BEGIN
+        FOR v_chunk IN
+            SELECT m.id, m.chunk_oid, m.chunk_name, c.oid IS NULL AS gone
+            FROM lakets._chunk_metadata m LEFT JOIN pg_class c ON c.oid = m.chunk_oid
+            WHERE m.chronotable_id = p_chronotable_id AND m.status <> 'dropped' AND m.range_end <= p_until
+              AND NOT EXISTS (SELECT FROM thermocline.detaching d WHERE d.chunk_oid = m.chunk_oid)  -- the worker is at it
+            ORDER BY m.range_start
+        LOOP
+            IF cardinality(v_claimed) + v_dropped >= v_most THEN
+                RAISE NOTICE 'more chunks of % are due; one call drops % at most', v_table::regclass, v_most
+                    USING HINT = 'Call again, leave them to the worker, or SET lakets.max_drops_per_call.';
+                EXIT;
+            END IF;
+            BEGIN
+                IF v_chunk.gone AND NOT p_gated THEN
+                    PERFORM thermocline._record_drop(v_chunk.id, '{"gone": true}', NULL, p_forced, p_reason);
+                    v_dropped := v_dropped + 1;
+                ELSE
+                    v_evidence := array_append(v_evidence, thermocline._claim_chunk(v_chunk.chunk_oid, NULL, p_gated));
+                    v_claimed  := array_append(v_claimed, v_chunk.chunk_oid);
+                END IF;
+            EXCEPTION
+                WHEN lock_not_available THEN
+                    RAISE NOTICE '% is in use, its drop is deferred', v_chunk.chunk_name USING HINT = c_later;
+                WHEN raise_exception THEN
+                    GET STACKED DIAGNOSTICS v_code = PG_EXCEPTION_DETAIL, v_hint = PG_EXCEPTION_HINT;
+                    RAISE NOTICE '%', SQLERRM USING DETAIL = v_code, HINT = v_hint;
+                    v_refused := v_refused || jsonb_build_object(v_chunk.chunk_oid, v_code);
+                WHEN OTHERS THEN
+                    RAISE WARNING '% could not be dropped: %', v_chunk.chunk_name, SQLERRM;
+            END;
+        END LOOP;
+
+        IF cardinality(v_claimed) > 0 THEN
+            PERFORM thermocline._lock(v_table, 'ACCESS EXCLUSIVE');
+        END IF;
+        FOR v_chunk IN
+            SELECT c.oid, c.oid::regclass::text AS name, c.evidence FROM unnest(v_claimed, v_evidence) c (oid, evidence)
+        LOOP
+            BEGIN
+                PERFORM thermocline._remove_chunk(v_chunk.oid, v_chunk.evidence, p_forced, p_reason);
+                v_dropped := v_dropped + 1;
+            EXCEPTION
+                WHEN lock_not_available THEN
+                    RAISE NOTICE '% is in use, its drop is deferred', v_chunk.name USING HINT = c_later;
+                WHEN OTHERS THEN
+                    RAISE WARNING '% could not be dropped: %', v_chunk.name, SQLERRM;
+            END;
+        END LOOP;
+        PERFORM thermocline._set_traps(p_chronotable_id, cardinality(v_claimed) > 0) WHERE v_dropped > 0;
+    EXCEPTION
+        WHEN lock_not_available THEN
+            RAISE NOTICE '% is in use, the drop of % chunks is deferred', v_table::regclass, cardinality(v_claimed)
+                USING HINT = c_later;
+            v_dropped := 0;
+    END;
+    PERFORM thermocline._back_under_gate(r.key::oid, r.value) FROM jsonb_each_text(v_refused) r;
+    RETURN v_dropped;
+END
+$$;
+
+COMMENT ON FUNCTION thermocline._drop_chunks(int, timestamptz, boolean, boolean, text) IS
+    'Drops the due chunks of a table as far as nothing speaks against it; returns how many.';

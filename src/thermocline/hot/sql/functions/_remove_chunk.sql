@@ -1,0 +1,43 @@
+-- The second half of a drop: removes a chunk that this transaction has claimed. Locks are taken in the order of
+-- applications, the table and then the chunk. Refuses a chunk that was not claimed.
+CREATE OR REPLACE FUNCTION thermocline._remove_chunk(
+    p_chunk    oid,
+    p_evidence jsonb,
+    p_forced   boolean,
+    p_reason   text
+) RETURNS pg_lsn
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '400ms'
+AS $$
+DECLARE
+    v_chunk    lakets._chunk_metadata;
+    v_parent   oid;
+    v_position pg_lsn;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation'
+                                            AND l.relation = p_chunk AND l.mode = 'ShareLock' AND l.granted) THEN
+        RAISE EXCEPTION '% was not claimed in this transaction', p_chunk::regclass
+            USING DETAIL = 'not_claimed', HINT = 'Call thermocline._drop_chunk, which checks it first.';
+    END IF;
+    SELECT * INTO STRICT v_chunk FROM lakets._chunk_metadata WHERE chunk_oid = p_chunk AND status <> 'dropped';
+    SELECT inhparent INTO v_parent FROM pg_inherits WHERE inhrelid = p_chunk;
+    IF v_parent IS NOT NULL THEN
+        PERFORM thermocline._lock(v_parent, 'ACCESS EXCLUSIVE');
+    END IF;
+    IF p_forced IS NOT TRUE AND (p_evidence ->> 'gated')::boolean IS NOT TRUE
+       AND lakets._is_gated(v_chunk.chronotable_id) THEN
+        RAISE EXCEPTION '% stays: its table was synced or given tiered retention meanwhile', p_chunk::regclass
+            USING DETAIL = 'gated', HINT = 'Wait until the worker has compared it with the lake.';
+    END IF;
+    PERFORM thermocline._lock(p_chunk, 'ACCESS EXCLUSIVE');
+    PERFORM thermocline._lock(k.confrelid, 'ACCESS EXCLUSIVE')  -- DROP TABLE would wait for them on its own terms
+    FROM (SELECT DISTINCT confrelid FROM pg_constraint WHERE conrelid = p_chunk AND contype = 'f') k;
+    v_position := thermocline._record_drop(v_chunk.id, p_evidence, pg_total_relation_size(p_chunk), p_forced, p_reason);
+    EXECUTE format('DROP TABLE %s', p_chunk::regclass);
+    RETURN v_position;
+END
+$$;
+
+COMMENT ON FUNCTION thermocline._remove_chunk(oid, jsonb, boolean, text) IS
+    'Drops a claimed chunk and writes down that it did; returns the position of the drop in the log.';

@@ -1,0 +1,25 @@
+-- Drops the chunks of a table that ended at least p_older_than ago, by the same rules as a retention policy.
+CREATE OR REPLACE FUNCTION lakets.drop_chunks(
+    p_table_name  text,
+    p_older_than  interval,
+    p_schema_name text DEFAULT 'public'
+) RETURNS int
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET intervalstyle = 'postgres'
+AS $$
+DECLARE
+    v_id int := lakets._chronotable_id(p_table_name, p_schema_name);
+BEGIN
+    IF p_older_than IS NULL THEN
+        RAISE EXCEPTION 'p_older_than is missing: how old may the chunks of %.% be?', p_schema_name, p_table_name
+            USING HINT = 'Give an interval, for example ''90 days''.';
+    END IF;
+    RETURN thermocline._drop_chunks(
+        v_id, now() - p_older_than, lakets._is_gated(v_id), false, format('drop_chunks: older than %s', p_older_than));
+END
+$$;
+
+COMMENT ON FUNCTION lakets.drop_chunks(text, interval, text) IS
+    'Drops the chunks of a ChronoTable that ended at least p_older_than ago; returns how many.';

@@ -1,0 +1,14 @@
+-- Removes the retention policy, plain or tiered, of a table. The state of its chunks stays as it is.
+CREATE OR REPLACE FUNCTION lakets.remove_retention_policy(
+    p_table_name  text,
+    p_schema_name text DEFAULT 'public'
+) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT lakets._remove_policies(lakets._chronotable_id(p_table_name, p_schema_name),
+                                   ARRAY['retention', 'tiered_retention'])
+$$;
+
+COMMENT ON FUNCTION lakets.remove_retention_policy(text, text) IS
+    'Removes the retention policy, plain or tiered, of a ChronoTable.';

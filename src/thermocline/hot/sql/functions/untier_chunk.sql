@@ -1,0 +1,16 @@
+-- Takes the flag from a tiered chunk.
+CREATE OR REPLACE FUNCTION lakets.untier_chunk(p_chunk_name text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE lakets._chunk_metadata m SET status = 'active', tiered_at = NULL
+    WHERE p_chunk_name IN (m.chunk_name, m.chunk_oid::regclass::text) AND m.status = 'tiered';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION '% is not a tiered chunk', p_chunk_name
+            USING HINT = 'SELECT chunk_name, status FROM lakets.show_chunks(<table>) tells the state of each.';
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION lakets.untier_chunk(text) IS 'Makes a tiered chunk active again; an error if it is not tiered.';

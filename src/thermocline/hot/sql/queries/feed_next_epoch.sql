@@ -1,0 +1,1 @@
+UPDATE thermocline.stream SET epoch = epoch + 1 RETURNING epoch;

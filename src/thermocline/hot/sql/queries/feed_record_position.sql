@@ -1,0 +1,5 @@
+-- First of all in the transaction that records a batch: it fails to find the row when another feed owns the stream.
+UPDATE thermocline.stream
+SET position = greatest(position, %(end)s::pg_lsn), moved_at = pg_catalog.now()
+WHERE epoch = %(epoch)s
+RETURNING position::text;

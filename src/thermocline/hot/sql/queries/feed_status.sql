@@ -1,0 +1,12 @@
+-- The stream in one row: whether a feed owns it, where slot and lake stand, and how much log the slot keeps.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_locks l
+               WHERE l.locktype = 'advisory' AND l.objsubid = 1
+                 AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
+                 AND (l.classid::bigint << 32 | l.objid::bigint) = pg_catalog.hashtextextended('thermocline feed', 0)),
+       s.slot_name::text,
+       CASE WHEN r.slot_name IS NULL THEN 'missing' WHEN r.wal_status = 'lost' THEN 'lost'
+            WHEN r.wal_status = 'unreserved' THEN 'about to be lost' ELSE 'ready' END,
+       s.position::text,
+       (pg_catalog.pg_current_wal_lsn() - s.position)::bigint,
+       (pg_catalog.pg_current_wal_lsn() - r.restart_lsn)::bigint
+FROM thermocline.stream s LEFT JOIN pg_catalog.pg_replication_slots r ON r.slot_name = s.slot_name;

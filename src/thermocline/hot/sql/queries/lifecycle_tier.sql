@@ -1,0 +1,1 @@
+SELECT lakets.tier_chunk(%(chunk)s);

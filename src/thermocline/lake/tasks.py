@@ -1,0 +1,50 @@
+"""Work that falls into independent tasks: run in this process, or by Spark on as many executors as there are."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Runner(Protocol):
+    """Runs tasks somewhere; functions and tasks can be pickled."""
+
+    def run(self, function: Callable[[T], Iterable[R]], tasks: Sequence[T]) -> list[R]:
+        """The results of all tasks, in their order."""
+
+
+class InProcess:
+    """One after the other, here."""
+
+    def run(self, function: Callable[[T], Iterable[R]], tasks: Sequence[T]) -> list[R]:
+        """The results of all tasks, in their order."""
+        return [result for task in tasks for result in function(task)]
+
+
+class OnSpark:
+    """Each task is one of a Spark job."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def run(self, function: Callable[[T], Iterable[R]], tasks: Sequence[T]) -> list[R]:
+        """The results of all tasks, in their order."""
+        if not tasks:
+            return []
+        packed = self._spark.sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
+        results: list[bytes] = packed.flatMap(partial(_called, pickle.dumps(function))).collect()
+        return [pickle.loads(result) for result in results]  # noqa: S301 (our own tasks wrote it)
+
+
+def _called(function: bytes, task: bytes) -> list[bytes]:
+    call: Callable[[Any], Iterable[Any]] = pickle.loads(function)  # noqa: S301 (our own driver wrote it)
+    return [pickle.dumps(result) for result in call(pickle.loads(task))]  # noqa: S301 (the same)

@@ -1,0 +1,244 @@
+"""A table across the tiers as one DataFrame: PostgreSQL says what is resident, and the lake has the rest."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from psycopg import errors as pg
+from psycopg import sql as pgsql
+from psycopg.rows import dict_row
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from thermocline.errors import Busy, Refused
+from thermocline.hot import rows
+from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
+from thermocline.lake import reads
+from thermocline.lake.segments import Cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from psycopg import Connection
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame, SparkSession
+
+    from thermocline.hot.rows import Column, Pages
+
+_PAGES_OF_A_PART = 4096
+_ATTEMPTS = 5
+
+
+class UnknownTable(Refused):
+    """There is no ChronoTable of that name."""
+
+    code = "reads.unknown_table"
+    next_step_by_default = "SELECT schema_name, table_name FROM lakets._chronotable_registry; lists them."
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    oid: int
+    name: str
+    start: datetime
+    end: datetime
+    pages: int
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """Both tiers of a table at one moment."""
+
+    time_column: str
+    columns: tuple[Column, ...]
+    snapshot: str
+    chunks: tuple[_Chunk, ...]
+    lake_table: str | None
+    """None while all of the table is resident."""
+    cuts: tuple[Cut, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    dsn: str = field(repr=False)
+    chunk: str
+    columns: tuple[Column, ...]
+    time_column: str
+    snapshot: str
+    pages: Pages
+
+
+class Reader:
+    """Reads tables by their name in PostgreSQL; a frame is good as long as the block that it was made in."""
+
+    def __init__(self, dsn: str, spark: SparkSession) -> None:
+        self._dsn = dsn
+        self._spark = spark
+
+    def history(self, table: str) -> DataFrame:
+        """Every change of a synced table."""
+        return reads.history(self._spark, self._lake_table(table))
+
+    def current(self, table: str) -> DataFrame:
+        """What the lake has of a table, folded: it may lag PostgreSQL, and knows what has left it."""
+        return reads.current(self._spark, self._lake_table(table))
+
+    @contextmanager
+    def across(self, table: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[DataFrame]:
+        """Every row of a table once, wherever it lives, of the times [start, end) if given.
+
+        Exact at the moment when the block begins: writers, the feed and drops may go on.
+        """
+        with self._standing(table) as standing:
+            frame = self._hot(standing)
+            if standing.lake_table:
+                frame = frame.unionByName(self._of_lake(standing))
+            time = sql.col(reads.quoted(standing.time_column))
+            if start is not None:
+                frame = frame.where(time >= sql.lit(start))
+            if end is not None:
+                frame = frame.where(time < sql.lit(end))
+            yield frame
+
+    @contextmanager
+    def asked(self, question: str) -> Iterator[DataFrame]:
+        """The answer to a question in Spark SQL: `m` is a table across the tiers, `m_history` its history."""
+        with ExitStack() as held:
+            for schema, name in self._tables():
+                view = name if schema == "public" else f"{schema}_{name}"
+                if _mentions(question, f"{view}_history"):
+                    self.history(f"{schema}.{name}").createOrReplaceTempView(reads.quoted(f"{view}_history"))
+                if _mentions(question, view):
+                    frame = held.enter_context(self.across(f"{schema}.{name}"))
+                    frame.createOrReplaceTempView(reads.quoted(view))
+            with reads.translated():
+                yield self._spark.sql(question)
+
+    def answer(self, question: str, most: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Names and rows of an answer, at most so many."""
+        with self.asked(question) as frame, reads.translated():
+            return frame.columns, [tuple(row) for row in frame.limit(most).collect()]
+
+    # ---- one moment ----------------------------------------------------------------------
+
+    @contextmanager
+    def _standing(self, table: str) -> Iterator[_Standing]:
+        for _ in range(_ATTEMPTS):
+            with connect(self._dsn) as session:
+                session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                found = _stand(session, table)
+                if found is not None:
+                    yield found
+                    return
+        raise Busy(f"The chunks of {table} change so often that they cannot be held for a read.")
+
+    def _hot(self, standing: _Standing) -> DataFrame:
+        schema = from_arrow_schema(pa.schema([(one.name, one.lake_type) for one in standing.columns]))
+        parts = [
+            _Part(self._dsn, chunk.name, standing.columns, standing.time_column, standing.snapshot, pages)
+            for chunk in standing.chunks
+            for pages in rows.split(chunk.pages, -(-chunk.pages // _PAGES_OF_A_PART))
+        ]
+        if not parts:
+            return self._spark.createDataFrame([], schema)
+        packed = self._spark.sparkContext.parallelize([(pickle.dumps(part),) for part in parts], len(parts))
+        return self._spark.createDataFrame(packed, "part binary").mapInArrow(_read, schema)
+
+    def _of_lake(self, standing: _Standing) -> DataFrame:
+        """What the lake has of the times that are not resident."""
+        assert standing.lake_table is not None  # noqa: S101 (the caller has looked)
+        names = [column.name for column in standing.columns]
+        frame = reads.current(self._spark, standing.lake_table, cuts=standing.cuts, columns=names)
+        resident = _merged((chunk.start, chunk.end) for chunk in standing.chunks)
+        if not resident:
+            return frame
+        time = sql.col(reads.quoted(standing.time_column))
+        inside: list[Expression] = [(time >= sql.lit(start)) & (time < sql.lit(end)) for start, end in resident]
+        return frame.where(~reduce(or_, inside))
+
+    def _lake_table(self, table: str) -> str:
+        schema, name = _split(table)
+        with connect(self._dsn) as session:
+            row = session.execute(query("read_table"), {"schema": schema, "table": name}).fetchone()
+        if row is None:
+            raise UnknownTable(f"There is no ChronoTable {schema}.{name}.")
+        if row[3] is None:
+            raise Refused(
+                f"{schema}.{name} is not synced, so the lake has no history of it.",
+                next_step=f"SELECT lakets.enable_sync('{name}', '{schema}'); then run the feed.",
+            )
+        lake_table: str = row[3]
+        return lake_table
+
+    def _tables(self) -> list[tuple[str, str]]:
+        with connect(self._dsn) as session:
+            return session.execute(query("read_tables")).fetchall()
+
+
+def _stand(session: Connection, table: str) -> _Standing | None:
+    """What is resident and what is not, under one snapshot; None when a chunk went away before it was held."""
+    schema, name = _split(table)
+    try:
+        # Before the snapshot: whatever it shows attached cannot be dropped any more.
+        session.execute(pgsql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(pgsql.Identifier(schema, name)))
+    except pg.UndefinedTable as error:
+        raise UnknownTable(f"There is no table {schema}.{name}.") from error
+    row = session.execute(query("read_table"), {"schema": schema, "table": name}).fetchone()
+    if row is None:
+        raise UnknownTable(f"{schema}.{name} is not a ChronoTable.")
+    number, oid, time_column, lake_table, began = row
+    cursor = session.cursor(row_factory=dict_row)
+    chunks = [_Chunk(**one) for one in cursor.execute(query("read_resident"), {"table": number})]
+    try:
+        for chunk in chunks:  # those that a worker has detached are not covered by the lock on the root
+            session.execute(_trusted(f"LOCK TABLE ONLY {chunk.name} IN ACCESS SHARE MODE"))
+    except pg.UndefinedTable:
+        return None
+    cuts = [Cut(*one) for one in session.execute(query("read_cuts"), {"table": number})]
+    (snapshot,) = session.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+    return _Standing(
+        time_column, rows.columns_of(session, oid), snapshot, tuple(chunks), lake_table if began else None, tuple(cuts)
+    )
+
+
+def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for packed in batch.column(0).to_pylist():
+            part: _Part = pickle.loads(packed)  # noqa: S301 (our own driver wrote it)
+            found = rows.read(
+                part.dsn, part.chunk, part.columns, finite=part.time_column, snapshot=part.snapshot, pages=part.pages
+            )
+            for block in found:
+                yield from block.drop_columns([rows.UNREPRESENTABLE]).to_batches()
+
+
+def _merged(ranges: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
+    merged: list[tuple[datetime, datetime]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _split(table: str) -> tuple[str, str]:
+    schema, _, name = table.rpartition(".")
+    return schema or "public", name
+
+
+def _mentions(question: str, name: str) -> bool:
+    return re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", question, re.IGNORECASE) is not None
+
+
+def _trusted(text: str) -> Any:
+    return text

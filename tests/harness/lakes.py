@@ -1,0 +1,106 @@
+"""A ChronoTable with a lake behind it, and what both hold, for tests of feed and gate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from harness.homes import home_with_jars
+from thermocline.config import FeedSettings, HotSettings, Settings
+from thermocline.stack import Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from thermocline.feed.feed import Feed
+
+Row = tuple[Any, ...]
+ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
+
+
+@dataclass(frozen=True)
+class Lake:
+    """One database with its own warehouse."""
+
+    dsn: str
+    stack: Stack
+
+    @staticmethod
+    def of(dsn: str, folder: Path) -> Lake:
+        """A lake in a folder of the test's own; batches are committed as they come."""
+        settings = Settings(home=home_with_jars(folder).root, hot=HotSettings(dsn=dsn), feed=FeedSettings(interval=0))
+        return Lake(dsn, Stack(settings))
+
+    def run(self, *statements: str) -> list[Row]:
+        """Run statements, each in a transaction of its own; returns the rows of the last."""
+        with psycopg.connect(self.dsn, autocommit=True) as session:
+            session.execute("SET timezone = 'UTC'")
+            for statement in statements:
+                cursor = session.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def feed(self) -> Feed:
+        """The feed without Spark."""
+        return self.stack.own_feed()
+
+    def drain(self) -> None:
+        """Bring everything that is committed now to the lake."""
+        with self.feed() as feed:
+            progress = feed.drain()
+            assert progress.caught_up, progress
+
+    def history(self, table: str = "m") -> pa.Table:
+        """All of a history table, in order."""
+        with self.stack.catalog() as catalog:
+            found = catalog.load_table(f"public.lb_{table}_history").scan().to_arrow()
+        return found.sort_by([("_lsn", "ascending"), ("_seq", "ascending")])
+
+    def folded(self, table: str = "m", time: str = "ts") -> Counter[Row]:
+        """What a history says the table holds, by the plainest fold there is: row by row, in order."""
+        return fold(self.history(table).to_pylist(), time)
+
+    def hot(self, table: str = "m") -> Counter[Row]:
+        """What the table holds in PostgreSQL."""
+        return Counter(_comparable(row) for row in self.run(f"SELECT * FROM {table}"))
+
+    def assert_same(self, table: str = "m") -> None:
+        """Folding the history gives what PostgreSQL holds."""
+        folded, hot = self.folded(table), self.hot(table)
+        assert folded == hot, f"only in the lake {folded - hot}, only in PostgreSQL {hot - folded}"
+
+
+def fold(entries: Iterable[dict[str, Any]], time: str) -> Counter[Row]:
+    """The content after a history, one entry after the other."""
+    content: Counter[Row] = Counter()
+    own = ("_change_type", "_lsn", "_seq", "_xid", "_timestamp", "_unrepresentable", "_range_end")
+    for entry in entries:
+        row = _comparable(value for name, value in entry.items() if name not in own)
+        kind = entry["_change_type"]
+        if kind == "truncate":
+            start, end = entry[time], entry["_range_end"]
+            at = [name for name in entry if name not in own].index(time)
+            for known in [one for one in content if start <= one[at] < _like(end, one[at])]:
+                del content[known]
+        else:
+            content[row] += 1 if kind in ADDED else -1
+    owed = {row: count for row, count in content.items() if count < 0}
+    assert not owed, f"removed and never added: {owed}"
+    return +content
+
+
+def _comparable(values: Iterable[Any]) -> Row:
+    """NaN is equal to nothing, not even to itself; here it is."""
+    return tuple("NaN" if isinstance(value, float) and value != value else value for value in values)
+
+
+def _like(moment: datetime, other: Any) -> Any:
+    if isinstance(other, datetime):
+        return moment if other.tzinfo else moment.astimezone(UTC).replace(tzinfo=None)
+    return moment.date()

@@ -1,0 +1,184 @@
+"""Both tiers as one: the same question has the same answer before and after chunks have left PostgreSQL."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from harness.lakes import Lake
+from thermocline.errors import Refused
+from thermocline.gate import drop
+from thermocline.reads.across import UnknownTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from thermocline.stack import Stack
+
+BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def lake(stack: Stack, spark: SparkSession, lake_dsn: str) -> Lake:
+    return Lake(lake_dsn, stack)
+
+
+@pytest.fixture
+def table(lake: Lake) -> Iterator[str]:
+    """A synced table of a name of its own, with rows, duplicates and late changes, all of it in the lake."""
+    name = f"across_{next(_numbers)}"
+    lake.run(
+        f"CREATE TABLE {name} (ts timestamptz NOT NULL, id int, v float8, tag text)",
+        f"INSERT INTO {name} SELECT '{BASE}'::timestamptz + g * interval '1 hour', g, g / 7.0, 't' || g % 3"
+        " FROM generate_series(0, 71) g",
+        f"INSERT INTO {name} SELECT '{BASE}', 1, '-0', NULL FROM generate_series(1, 3)",
+        f"SELECT lakets.create_chronotable('{name}', 'ts', '1 day')",
+        f"SELECT lakets.enable_sync('{name}')",
+    )
+    lake.drain()
+    lake.run(
+        f"UPDATE {name} SET tag = 'changed' WHERE id % 5 = 0",
+        f"DELETE FROM {name} WHERE id % 7 = 0",
+        f"DELETE FROM {name} WHERE (tableoid, ctid) IN (SELECT tableoid, ctid FROM {name} WHERE tag IS NULL LIMIT 1)",
+    )
+    lake.drain()
+    yield name
+    lake.run(f"SELECT lakets.disable_sync('{name}')")
+
+
+def rows(lake: Lake, table: str, **bounds: Any) -> Counter[tuple[Any, ...]]:
+    with lake.stack.reader().across(f"public.{table}", **bounds) as frame:
+        return Counter(tuple(row) for row in frame.collect())
+
+
+def let_go(lake: Lake, table: str, day: int) -> None:
+    """Prove a day's chunk and drop it."""
+    ((oid,),) = lake.run(
+        "SELECT m.chunk_oid::bigint FROM lakets._chunk_metadata m JOIN lakets._chronotable_registry r"
+        f" ON r.id = m.chronotable_id WHERE r.table_name = '{table}' AND range_start = '{BASE + timedelta(days=day)}'"
+    )
+    prover = lake.stack.prover(on_spark=day == 0)
+    with feeding(lake):
+        assert prover.prove(oid).equal
+        outcome = drop.drop_chunk(lake.dsn, oid, check_lake=prover.look)
+    assert outcome.reason is None
+
+
+@contextmanager
+def feeding(lake: Lake) -> Iterator[None]:
+    stop = threading.Event()
+
+    def carry() -> None:
+        with lake.feed() as feed:
+            while not stop.wait(0.05):
+                feed.step()
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def aware(found: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    """Spark hands times over without their zone, which is UTC."""
+    return Counter((row[0].replace(tzinfo=None), *row[1:]) for row in found)
+
+
+def test_the_same_answer_before_and_after_chunks_have_left(lake: Lake, table: str) -> None:
+    before = aware(lake.run(f"SELECT * FROM {table}"))
+    assert rows(lake, table) == before
+    let_go(lake, table, 0)
+    let_go(lake, table, 1)
+    assert lake.run(f"SELECT count(*) FROM {table} WHERE ts < '{BASE + timedelta(days=2)}'") == [(0,)]
+    assert rows(lake, table) == before
+    middle = BASE + timedelta(hours=36)
+    part = rows(lake, table, start=BASE + timedelta(hours=12), end=middle)
+    assert part == Counter(
+        {row: n for row, n in before.items() if 12 <= (row[0] - BASE.replace(tzinfo=None)) / timedelta(hours=1) < 36}
+    )
+    columns, answer = lake.stack.reader().answer(f"SELECT count(*), count(DISTINCT id) FROM {table}", 10)
+    assert answer == [(sum(before.values()), len({row[1] for row in before}))]
+    assert len(columns) == 2
+
+
+def test_history_and_current_are_what_the_lake_has(lake: Lake, table: str) -> None:
+    reader = lake.stack.reader()
+    assert Counter(tuple(row) for row in reader.current(f"public.{table}").collect()) == aware(
+        lake.run(f"SELECT * FROM {table}")
+    )
+    kinds = {row[0] for row in reader.history(table).select("_change_type").distinct().collect()}
+    assert kinds == {"insert", "update_preimage", "update_postimage", "delete", "truncate"}
+    _, ((count,),) = reader.answer(f"SELECT count(*) FROM {table}_history WHERE _change_type = 'delete'", 10)
+    assert count == 12
+
+
+def test_a_drop_that_the_feed_has_not_passed_is_read_at_its_receipt(lake: Lake, table: str) -> None:
+    before = rows(lake, table)
+    ((oid, name),) = lake.run(
+        "SELECT m.chunk_oid::bigint, m.chunk_name FROM lakets._chunk_metadata m JOIN lakets._chronotable_registry r"
+        f" ON r.id = m.chronotable_id WHERE r.table_name = '{table}' AND range_start = '{BASE}'"
+    )
+    prover = lake.stack.prover(on_spark=False)
+    with feeding(lake):
+        assert prover.prove(oid).equal
+    # A row comes and goes: the chunk is what it was. Its insert reaches the lake before the drop, its delete does not.
+    lake.run(f"INSERT INTO {table} VALUES ('{BASE}', 4711, 1, 'ghost')")
+    lake.drain()
+    lake.run(f"DELETE FROM {name} WHERE id = 4711")
+    assert drop.drop_chunk(lake.dsn, oid, check_lake=prover.look).reason is None
+    assert rows(lake, table) == before
+    lake.drain()
+    assert rows(lake, table) == before
+    assert lake.run(f"SELECT count(*) FROM {table} WHERE id = 4711") == [(0,)]
+
+
+def test_rows_across_the_tiers_stay_the_same_while_chunks_leave(lake: Lake, table: str) -> None:
+    before = rows(lake, table)
+    answers: list[Counter[tuple[Any, ...]]] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            answers.append(rows(lake, table))
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    try:
+        let_go(lake, table, 2)
+        let_go(lake, table, 1)
+    finally:
+        stop.set()
+        asker.join()
+    assert answers
+    assert all(answer == before for answer in answers)
+
+
+def test_a_table_that_is_not_there_or_not_synced_is_named(lake: Lake) -> None:
+    reader = lake.stack.reader()
+    with pytest.raises(UnknownTable, match=r"public\.nothing"), reader.across("nothing"):
+        pass
+    lake.run(
+        "CREATE TABLE unsynced (ts timestamptz NOT NULL, v int)",
+        "SELECT lakets.create_chronotable('unsynced', 'ts', '1 day')",
+        "INSERT INTO unsynced VALUES (now(), 1)",
+    )
+    with pytest.raises(Refused, match="not synced"):
+        reader.history("unsynced")
+    with reader.across("unsynced") as frame:
+        assert frame.count() == 1
+    with psycopg.connect(lake.dsn, autocommit=True) as session:
+        session.execute("DROP TABLE unsynced")
+        session.execute("DELETE FROM lakets._chronotable_registry WHERE table_name = 'unsynced'")
