@@ -302,11 +302,11 @@ class Stack:
 
     # ---- the gate ------------------------------------------------------------------------
 
-    def lifecycle(self, table: str, *, on_spark: bool = True) -> Lifecycle:
+    def lifecycle(self, table: str, *, on_spark: bool = True, patience: float = 10) -> Lifecycle:
         """The gate of one table; comparisons run on Spark, or in this process."""
         from thermocline.gate.lifecycle import Lifecycle
 
-        return Lifecycle(self.dsn, self.prover(on_spark=on_spark), table)
+        return Lifecycle(self.dsn, self.prover(on_spark=on_spark), table, patience=patience)
 
     def prover(self, *, on_spark: bool = True) -> Prover:
         """Makes receipts."""

@@ -1,119 +1,182 @@
-"""The tour that `thermocline demo` gives: one question asked of PostgreSQL, of Spark and of PyIceberg."""
+"""The tour that `thermocline demo` gives: a table streams to the lake, a chunk is proven, kept, then let go."""
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import NoSuchTableError
 
 from thermocline.errors import ThermoclineError
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
-from thermocline.lake.address import PostgresAddress
 from thermocline.lake.catalogs import LAKE
 
 if TYPE_CHECKING:
-    from datetime import date
+    from collections.abc import Iterator
 
+    from thermocline.gate.lifecycle import ChunkLine
     from thermocline.stack import Stack, Step
 
-_NAMESPACE = "thermocline_demo"
-_TABLE = f"{_NAMESPACE}.readings"
+_TABLE = "thermocline_demo.readings"
+_HISTORY = "thermocline_demo.lb_readings_history"
+_QUESTION = (
+    "SELECT CAST(date_trunc('DAY', ts) AS DATE) AS day, count(*) AS readings, round(avg(temperature), 3) AS mean"
+    " FROM thermocline_demo_readings WHERE ts < current_date GROUP BY 1 ORDER BY 1"
+)
+_SECONDS_OF_WRITING = 3
+_PATIENCE = 30
 
-Day = tuple["date", int, float]
+Day = tuple[Any, int, float]
 
 
 class AnswersDiffer(ThermoclineError):
-    """The hot tier and the lake gave different answers to the same question."""
+    """The same question had another answer after a chunk had left PostgreSQL."""
 
     code = "tour.answers_differ"
 
 
+class NotAsExpected(ThermoclineError):
+    """A step of the tour did not do what it should."""
+
+    code = "tour.unexpected"
+
+
 @dataclass(frozen=True)
 class Told:
-    """What the tour saw: rows per day, and named facts."""
+    """What the tour saw."""
 
     days: list[Day]
+    receipt: dict[str, Any]
+    refused: ChunkLine
+    dropped: ChunkLine
     facts: dict[str, Any]
 
 
 class Tour:
-    """Readings made in PostgreSQL, copied into the lake by Spark, and asked about in three ways."""
+    """A table of readings on its way from PostgreSQL to the lake."""
 
     def __init__(self, stack: Stack) -> None:
-        self.stack = stack
+        settings = stack.settings.model_copy(update={"feed": stack.settings.feed.model_copy(update={"interval": 1})})
+        self.stack = type(stack)(settings)
 
     def run(self, step: Step) -> Told:
-        """Everything in order; fails unless all three answers agree."""
-        with step("Writing a week of readings into PostgreSQL"):
-            hot = self._in_postgres()
+        """Everything in order; fails unless the question has the same answer before and after."""
+        with step("Writing three days of readings into PostgreSQL"):
+            self._make()
         with step("Starting Spark"):
             spark = self.stack.spark()
-        with step("Copying them into the lake with Spark"):
-            self._copy()
-        with step("Asking Spark"):
-            by_spark = self._in_spark()
+        with self._streaming():
+            with step("Copying them to the lake, and streaming what an application writes meanwhile") as say:
+                written = self._write(say)
+            with step("Asking both tiers, while all of it is in PostgreSQL"):
+                before = self._ask()
+            with step("Trying to drop the oldest day while a transaction is writing to it"):
+                refused = self._try_while_open()
+            with step("Dropping the oldest day, now that nobody is: compared row for row, then let go"):
+                dropped = self._drop()
+            with step("Asking both tiers again"):
+                after = self._ask()
         spark.stop()  # when something fails or is interrupted, Java ends with this process
-        with step("Asking PyIceberg, without Java"):
-            by_pyiceberg, snapshot = self._in_pyiceberg()
-        if not hot == by_spark == by_pyiceberg:
-            raise AnswersDiffer(f"PostgreSQL {hot}, Spark {by_spark}, PyIceberg {by_pyiceberg}")
+        if before != after:
+            raise AnswersDiffer(f"Before {before}, after {after}")
+        receipt, hot_rows = self._evidence()
         return Told(
-            hot,
+            before,
+            receipt,
+            refused,
+            dropped,
             {
-                "rows": sum(day[1] for day in hot),
+                "rows_written_while_streaming": written,
                 "answers_agree": True,
-                "lake_table": f"{LAKE}.{_TABLE}",
-                "snapshot": snapshot,
+                "rows_in_postgresql_now": hot_rows,
+                "rows_answered": sum(day[1] for day in before),
+                "lake_table": f"{LAKE}.{_HISTORY}",
                 "warehouse": self.stack.warehouse,
             },
         )
 
-    def _in_postgres(self) -> list[Day]:
+    def _make(self) -> None:
         with connect(self.stack.dsn) as session:
             session.execute(query("tour_make_readings"))
-            return session.execute(query("tour_daily")).fetchall()
+        with self.stack.catalog(LAKE) as catalog:  # of a tour before
+            try:
+                catalog.drop_table(_HISTORY)
+            except NoSuchTableError:
+                return
 
-    def _copy(self) -> None:
-        spark = self.stack.spark()
-        address = PostgresAddress.parse(self.stack.dsn, "the hot tier")
-        readings = (
-            spark.read.format("jdbc")
-            .option("url", address.jdbc_url())
-            .option("driver", "org.postgresql.Driver")
-            .option("user", address.user)
-            .option("password", address.password)
-            .option("dbtable", _TABLE)
-            .option("partitionColumn", "sensor")
-            .option("lowerBound", 1)
-            .option("upperBound", 51)
-            .option("numPartitions", 2)
-            .load()
-        )
-        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {LAKE}.{_NAMESPACE}")
-        readings.writeTo(f"{LAKE}.{_TABLE}").using("iceberg").createOrReplace()
+    @contextmanager
+    def _streaming(self) -> Iterator[None]:
+        """The feed, beside everything else."""
+        failures: list[BaseException] = []
+        with self.stack.feed() as service:
 
-    def _in_spark(self) -> list[Day]:
-        rows = (
-            self.stack.spark()
-            .sql(
-                f"SELECT CAST(date_trunc('DAY', ts) AS DATE) AS day, count(*) AS readings,"
-                f" round(avg(temperature), 3) AS mean FROM {LAKE}.{_TABLE} GROUP BY 1 ORDER BY 1"
-            )
-            .collect()
-        )
-        return [(row.day, row.readings, row.mean) for row in rows]
+            def stream() -> None:
+                try:
+                    service.run(lambda _progress: None)
+                except BaseException as error:
+                    failures.append(error)
 
-    def _in_pyiceberg(self) -> tuple[list[Day], int]:
-        import pyarrow.compute as pc
+            thread = threading.Thread(target=stream, name="feed")
+            thread.start()
+            try:
+                yield
+            finally:
+                service.stop()
+                thread.join()
+        if failures:
+            raise failures[0]
 
-        with self.stack.catalog(LAKE) as catalog:
-            table = catalog.load_table(_TABLE)
-            rows = table.scan().to_arrow()
-        rows = rows.append_column("day", pc.cast(rows["ts"], "date32"))
-        grouped = rows.group_by("day").aggregate([("temperature", "count"), ("temperature", "mean")])
-        days = [
-            (row["day"], row["temperature_count"], round(row["temperature_mean"], 3))
-            for row in grouped.sort_by("day").to_pylist()
-        ]
-        snapshot = table.current_snapshot()
-        return days, snapshot.snapshot_id if snapshot else 0
+    def _write(self, say: Any) -> int:
+        written = 0
+        with connect(self.stack.dsn, autocommit=True) as session:
+            for second in range(_SECONDS_OF_WRITING):
+                with session.cursor() as cursor:
+                    for statement in _statements(query("tour_write")):
+                        cursor.execute(statement, {"second": second})
+                        written += max(0, cursor.rowcount)
+                time.sleep(1)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            tables = {table.table: table for table in self.stack.feed_status().tables}
+            mine = tables.get(_TABLE)
+            if mine and mine.status == "STREAMING":
+                return written
+            say(f"{mine.covered} of {mine.chunks} chunks copied" if mine else "joining")
+            time.sleep(0.5)
+        raise NotAsExpected("The table does not stream after two minutes.")
+
+    def _ask(self) -> list[Day]:
+        _, days = self.stack.reader().answer(_QUESTION, 100)
+        return [(day, readings, mean) for day, readings, mean in days]
+
+    def _try_while_open(self) -> ChunkLine:
+        with connect(self.stack.dsn) as writer:
+            writer.execute(query("tour_open_write"))
+            (line,) = self.stack.lifecycle(_TABLE, patience=1).retention()
+            writer.rollback()
+        if line.verdict == "dropped":
+            raise NotAsExpected("A chunk was dropped although a transaction was writing to it.")
+        return line
+
+    def _drop(self) -> ChunkLine:
+        (line,) = self.stack.lifecycle(_TABLE, patience=_PATIENCE).retention()
+        if line.verdict != "dropped":
+            raise NotAsExpected(f"{line.chunk} was not dropped: {line.message}.", next_step=line.next_step)
+        return line
+
+    def _evidence(self) -> tuple[dict[str, Any], int]:
+        with connect(self.stack.dsn) as session:
+            row = session.execute(query("tour_receipt")).fetchone()
+            count = session.execute("SELECT count(*) FROM thermocline_demo.readings").fetchone()
+        if row is None or count is None:
+            raise NotAsExpected("There is no receipt.")
+        names = ("chunk", "rows", "position", "lake_snapshot", "content_hash")
+        return dict(zip(names, row, strict=True)), count[0]
+
+
+def _statements(text: str) -> list[Any]:
+    return [one for one in text.split(";\n") if one.strip()]

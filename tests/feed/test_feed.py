@@ -16,6 +16,8 @@ from harness.sessions import Session
 from thermocline.errors import Busy
 from thermocline.feed.ledger import FeedTaken, OtherHistory, OwnershipLost, PublicationLost, SlotLost
 from thermocline.feed.positions import number, text
+from thermocline.feed.reading import Block, read
+from thermocline.hot import bulk
 from thermocline.hot.binaries import Binaries
 
 if TYPE_CHECKING:
@@ -221,6 +223,37 @@ def test_quiet_tables_and_a_flood_of_other_changes_move_progress(synced: Lake) -
     assert synced.history().num_rows == 72 + synced.run("SELECT count(*) FROM lakets.show_chunks('m')")[0][0]
 
 
+def test_m11_a_transaction_of_any_size_passes_in_small_blocks(synced: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced.run(f"INSERT INTO m SELECT '{DAYS[1]}', g, g, 'one transaction' FROM generate_series(1, 60000) g")
+    monkeypatch.setattr(bulk, "BATCH_BYTES", 256 << 10)
+    with synced.feed() as feed:
+        stream = feed.ledger.stream()
+        slot = feed.ledger.slot_state(stream.slot) if stream else None
+        assert stream is not None
+        assert slot is not None
+        parts = list(read(feed.ledger.reading(synced.dsn, stream, slot.flushed)))
+    blocks = [part.rows.num_rows for part in parts if isinstance(part, Block)]
+    assert sum(blocks) == 60000
+    assert max(blocks) < 10000
+    synced.drain()
+    synced.assert_same()
+
+
+def test_m11_a_long_transaction_that_keeps_the_log_is_shown(synced: Lake) -> None:
+    writer = Session(synced.dsn)
+    try:
+        writer.run("INSERT INTO m VALUES (%s, 1, 1, 'open')", [DAYS[1]])
+        synced.run(
+            "CREATE TABLE other (x text)", "INSERT INTO other SELECT repeat('x', 900) FROM generate_series(1, 5000)"
+        )
+        synced.drain()
+        kept = synced.stack.feed_status().retained_bytes
+        assert kept is not None
+        assert kept > 4_000_000
+    finally:
+        writer.close()
+
+
 # ---- one owner, one history ------------------------------------------------------------------
 
 
@@ -311,6 +344,9 @@ def test_g17_a_lake_that_was_rolled_back_is_noticed(synced: Lake) -> None:
     assert "rolled back" in reason
     # The way out that it names.
     synced.run("SELECT lakets.disable_sync('m')", "SELECT lakets.enable_sync('m')")
+    synced.drain()
+    synced.assert_same()
+    assert status(synced) == [("STREAMING", None)]
 
 
 def test_a_new_column_is_followed(synced: Lake) -> None:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
+from pyspark.sql.functions import col, lit
 
 from harness.histories import CHUNKS, GRIDS, HistoryTable, Source, change, copy, create, delete, insert, reset, update
 from thermocline.lake import reads
@@ -374,6 +375,17 @@ def test_a_range_reads_the_files_of_its_partition_only(spark: SparkSession, cata
     other = files_read(reads.counted(spark, table.name, within=(MONDAY, TUESDAY), upto=3))
     assert all("_time=2026-01-05" in file for file in other)
     assert len(other) == 4, "nor those above the position"
+
+
+def test_a_condition_on_the_time_reaches_the_files(spark: SparkSession, catalog: Catalog) -> None:
+    """So a reader may narrow `current` afterwards, and what is owed elsewhere does not concern it."""
+    table = readings(catalog, insert((1, 0), row(MONDAY)), insert((1, 1), row(TUESDAY)))
+    table.append(delete((2, 0), row(TUESDAY, 2)), *copy(3, MONDAY - 9 * DAY, MONDAY - 8 * DAY, []))
+    narrowed = reads.current(spark, table.name).where(col("ts") < lit(TUESDAY))
+    assert bag(narrowed) == bag([row(MONDAY)])
+    assert len(files_read(narrowed)) == 2, "Monday's, and the reset's"
+    with pytest.raises(OwedRows), reads.translated():
+        reads.current(spark, table.name).where(col("id") < 9).collect()
 
 
 def test_resets_are_looked_for_only_where_some_are(spark: SparkSession, catalog: Catalog) -> None:

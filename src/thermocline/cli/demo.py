@@ -1,10 +1,11 @@
-"""The demo: the product at work on this machine, with what exists so far."""
+"""The demo: the product at work on this machine."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -18,7 +19,7 @@ def demo(
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show the stack at work: readings in PostgreSQL, copied to the lake by Spark, read back two ways.
+    """Show the product at work: a table streams to the lake, and a day of it leaves PostgreSQL once that is proven.
 
     Example: thermocline demo --keep
     """
@@ -28,20 +29,31 @@ def demo(
     try:
         result = stack.up(call.out.step)
         told = Tour(stack).run(call.out.step)
-        call.out.say("\n[bold]The same question, asked of PostgreSQL, Spark and PyIceberg:[/]")
+        if json:
+            call.out.facts("", told.facts | {"receipt": told.receipt, "refused": asdict(told.refused)})
+            return
+        refused = told.refused
+        call.out.say(
+            f"\n[bold]While a transaction was open[/] the gate kept {refused.chunk}:"
+            f"\n  {refused.message} [dim]({refused.reason})[/]"
+        )
+        call.out.facts("\nThen it was compared row for row, and this receipt was written", told.receipt)
+        call.out.say(
+            f"\n[bold]{told.dropped.chunk} has left PostgreSQL.[/] The same question, the same answer as before:"
+        )
         call.out.say("  day         readings  mean temperature")
         for day, readings, mean in told.days:
             call.out.say(f"  {day}  {readings:>8}  {mean:>16.3f}")
-        call.out.facts("\nAll three answer alike", told.facts)
+        call.out.facts("\nNothing lost, nothing doubled", told.facts)
     finally:
         if stack.is_running and not (was_running or keep):
             with call.out.step("Stopping PostgreSQL"):
                 stack.down()
     program = "thermocline" if shutil.which("thermocline") else os.path.relpath(sys.argv[0])
     call.out.say(
-        f"\nNext: [bold]{program} up[/], then [bold]{program} psql[/]. The readings are in the"
-        " schema thermocline_demo; DROP SCHEMA thermocline_demo CASCADE removes them."
-        f" The rest lies in {result.home}."
+        f"\nNext: [bold]{program} up[/], then [bold]{program} psql[/], and"
+        f' [bold]{program} sql "SELECT count(*) FROM thermocline_demo_readings"[/].'
+        f" Everything lies in {result.home}."
     )
     if stack.is_running:
         call.out.say(f"The server runs; [bold]{program} down[/] stops it.")

@@ -99,8 +99,10 @@ def standing_still(dsn: str, chunk: Chunk, *, timeout: int) -> Iterator[Standing
         locker.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_MILLISECONDS}ms")))
         locker.execute("SET LOCAL synchronous_commit = on")
         _lock(locker, chunk, "SHARE")
+        crash_point("copy.locked")
         # Whoever had written to the chunk is visible now, and nobody writes until the position is taken.
         (position,) = _one(locker, query("copy_position"), {"table": chunk.table, "chunk": chunk.oid})
+        crash_point("copy.positioned")
         snapshot, pages = _one(reader, query("copy_snapshot"), {"chunk": chunk.oid})
         locker.commit()  # flushed past the position, too
         crash_point("copy.standing")

@@ -96,6 +96,7 @@ class Feed:
             self.ledger = Ledger(session)
             self._catalog: Catalog = resources.enter_context(self._lake.open())
             self.ledger.own()
+            crash_point("feed.opened")
             self.stream: Stream | None = self._open_stream()
             self._resources = resources.pop_all()
         return self
@@ -133,6 +134,7 @@ class Feed:
         """The last table was taken out of the sync: nobody reads the log any more, so it need not be kept."""
         if self.ledger.slot_state(stream.slot) is not None:
             self.ledger.drop_slot(stream.slot)
+            crash_point("feed.slot_dropped")
         self.ledger.forget_stream()
         log.info("stream ended", slot=stream.slot)
 
@@ -218,7 +220,7 @@ class Feed:
 
     def targets(self) -> dict[int, Target]:
         """Where files are written, by table."""
-        return {table: Target(opened.metadata, opened.io) for table, opened in self._histories.items()}
+        return {table: Target(opened.metadata, opened.io) for table, opened in list(self._histories.items())}
 
     def step(self) -> int | None:
         """Carry one batch in this process; returns its end, or None when nothing was waiting."""
@@ -360,6 +362,7 @@ class Feed:
                 held = []
             try:
                 held.append(self._read_chunk(chunk, tables[chunk.table]))
+                crash_point("copy.chunk_read")
             except copying.ChunkBusy as error:
                 log.info("chunk busy", chunk=chunk.name, reason=error.message)
                 busy += 1

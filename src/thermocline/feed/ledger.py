@@ -197,6 +197,7 @@ class Ledger:
         system, timeline = self.identity()
         if anew and self.slot_state(slot):
             self.drop_slot(slot)
+            crash_point("resync.slot_dropped")
         state = self.slot_state(slot)
         if state is None:
             self._create_slot(slot)
@@ -209,6 +210,7 @@ class Ledger:
             {"slot": slot, "system": system, "timeline": timeline, "position": text(state.confirmed)},
         )
         self._session.commit()
+        crash_point("feed.stream_recorded")
         stream = self.stream()
         if stream is None:
             raise Refused("The stream was recorded and is gone again.")
@@ -307,6 +309,7 @@ class Ledger:
         crash_point("join.waiting")
         done = self._session.execute(query("feed_join_end"), {"table": table}).rowcount == 1
         self._session.commit()
+        crash_point("join.ended")
         return done
 
     @_in_turn
@@ -321,6 +324,7 @@ class Ledger:
         """Tables whose chunks are all covered stream from now on; returns how many were added."""
         count = self._session.execute(query("feed_streaming")).rowcount
         self._session.commit()
+        crash_point("join.streaming")
         return count
 
     # ---- batches -------------------------------------------------------------------------
@@ -331,6 +335,7 @@ class Ledger:
         batch = str(uuid.uuid4())
         arguments = {"id": batch, "table": table, "end": text(end), "epoch": self.epoch}
         found = self._session.execute(query("feed_register_batch"), arguments).fetchone()
+        crash_point("record.registering")
         self._session.commit()
         if found is None:
             raise OwnershipLost
@@ -347,6 +352,7 @@ class Ledger:
     ) -> None:
         """Progress of a batch that is in the lake."""
         self._own_position(end)
+        crash_point("record.begun")
         for table, reason in (troubles or {}).items():
             self._session.execute(query("feed_set_aside"), {"table": table, "reason": reason})
         self._record_commits(commits)
@@ -376,6 +382,7 @@ class Ledger:
                     "snapshot": commit.snapshot_id,
                 },
             )
+        crash_point("copy.before_record")
         self._session.commit()
 
     @_in_turn
@@ -383,6 +390,7 @@ class Ledger:
         """Commits that are in the lake and were not recorded before a crash."""
         self._own_position(0)
         self._record_commits(commits)
+        crash_point("feed.adopting")
         self._session.commit()
 
     def _own_position(self, end: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,8 @@ class Carrier:
     def __init__(self, feed: Feed, spark: SparkSession, settings: FeedSettings, checkpoint: str) -> None:
         self.feed = feed
         self.failure: BaseException | None = None
+        self._at_work = threading.Lock()
+        self._ended = False
         self.carried = 0
         self._spark = spark
         self._settings = settings
@@ -167,7 +170,18 @@ class Carrier:
             .start()
         )
 
+    def end(self, query: StreamingQuery) -> None:
+        """Stop the query between two batches."""
+        with self._at_work:
+            self._ended = True
+            query.stop()
+
     def _on_batch(self, blocks: DataFrame, _number: int) -> None:
+        with self._at_work:
+            if not self._ended:
+                self._carry(blocks)
+
+    def _carry(self, blocks: DataFrame) -> None:
         try:
             targets = pickle.dumps(self.feed.targets())
             results = blocks.mapInArrow(partial(write_blocks, targets), _BLOCKS).collect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from thermocline.crash import crash_point
 from thermocline.feed.ledger import Ledger
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
@@ -19,5 +20,6 @@ def resync(dsn: str, *, timeout: int = 10) -> int:
         session.execute(query("resync_publication"))
         tables = session.execute(query("resync_tables")).rowcount
         session.commit()
+        crash_point("resync.reset")
         ledger.begin_stream(anew=True)
         return tables

@@ -82,7 +82,7 @@ class Service:
         try:
             yield carrier, query
         finally:
-            query.stop()
+            carrier.end(query)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _check(self, carrier: Carrier, query: StreamingQuery) -> None:

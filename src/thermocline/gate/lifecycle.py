@@ -77,7 +77,8 @@ class _Resident:
 class Lifecycle:
     """The gate of one table."""
 
-    def __init__(self, dsn: str, prover: Prover, table: str) -> None:
+    def __init__(self, dsn: str, prover: Prover, table: str, *, patience: float = drop.PATIENCE) -> None:
+        self._patience = patience
         schema, _, name = table.rpartition(".")
         self._dsn = dsn
         self._prover = prover

@@ -27,9 +27,7 @@ class BulkReadFailed(Refused):
     code = "hot.bulk_read"
 
 
-def stream(
-    dsn: str, query: str, *, first: Sequence[str] = (), batch_bytes: int = BATCH_BYTES
-) -> Iterator[pa.RecordBatch]:
+def stream(dsn: str, query: str, *, first: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
     """The rows of a query. The statements in `first` run before it in the same session."""
     parts = check_dsn(dsn)
     parts["client_encoding"] = "utf8"
@@ -38,7 +36,7 @@ def stream(
     with _named(dsn), dbapi.connect(make_conninfo(**parts), autocommit=True) as session, session.cursor() as cursor:
         for statement in first:
             cursor.execute(statement)
-        cursor.adbc_statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)})
+        cursor.adbc_statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)})
         cursor.execute(query)
         with cursor.fetch_record_batch() as batches:
             yield from batches

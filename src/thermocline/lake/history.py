@@ -27,6 +27,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from thermocline.crash import crash_point
 from thermocline.errors import Refused
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ class History:
                 with update.merge_append() as append:
                     for file in files:
                         append.append_data_file(file)
+                crash_point("lake.manifests_written")
         except CommitFailedException as error:
             found = self._committed(summary[BATCH])
             if found is None:
@@ -175,6 +177,7 @@ class History:
             if found is None:
                 raise
             return found
+        crash_point("lake.appended")
         current = self.metadata.current_snapshot_id
         assert current is not None  # noqa: S101 (something was just appended)
         return current
@@ -205,8 +208,10 @@ class History:
         """Refuse a table that is not what this database wrote: rolled back, or written to by another one.
 
         `mirrored` is the newest snapshot that the database has recorded, `known` the ids of batches that may
-        have been written after it.
+        have been written after it. With none recorded, as when a table is synced anew, what is there is taken as it is.
         """
+        if mirrored is None:
+            return
         for one in self.written():
             if one.snapshot_id == mirrored:
                 return
@@ -217,7 +222,7 @@ class History:
                     next_step="A copy or an older state of this database, or a copy of the lake, is in use. Decide"
                     " which database the lake belongs to; give the other one a lake of its own.",
                 )
-        if mirrored is not None and mirrored not in {one.snapshot_id for one in ancestry(self.metadata)}:
+        if mirrored not in {one.snapshot_id for one in ancestry(self.metadata)}:
             raise HistoryMoved(
                 f"{self.name} no longer has the snapshot {mirrored} that was written last: it was rolled back."
             )
@@ -270,6 +275,7 @@ def open_or_create(
         table = catalog.load_table(name)
     except NoSuchTableError:
         catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+        crash_point("lake.creating")
         schema = _schema(columns)
         source = schema.find_field(time_column).field_id
         spec = PartitionSpec(PartitionField(source, 1000, _UNITS[unit], "_time"))

@@ -47,7 +47,7 @@ BEGIN
             format('%s.lb_%s_history', thermocline._lake_name(p_schema_name), thermocline._lake_name(p_table_name)))
     ON CONFLICT (chronotable_id) DO UPDATE
         SET table_oid = excluded.table_oid, mode = excluded.mode, status = 'JOINING', reason = NULL, waits_for = NULL,
-            streams_from = NULL, committed_lsn = NULL, joined_at = now();
+            streams_from = NULL, committed_lsn = NULL, marker_lsn = NULL, lake_snapshot = NULL, joined_at = now();
     UPDATE lakets._chronotable_registry SET sync_enabled = true WHERE id = v_id;
     IF NOT EXISTS (SELECT FROM pg_locks
                    WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -1,14 +1,20 @@
--- A week of readings of fifty sensors, one every five minutes: about a hundred thousand rows, made anew each time.
+-- Three days of readings of fifty sensors, one a minute, in chunks of a day; made anew each time.
+SELECT lakets.disable_sync(table_name, schema_name) FROM lakets._chronotable_registry
+WHERE schema_name = 'thermocline_demo' AND table_name = 'readings';
+DELETE FROM lakets._chronotable_registry WHERE schema_name = 'thermocline_demo' AND table_name = 'readings';
 DROP TABLE IF EXISTS thermocline_demo.readings;
 CREATE SCHEMA IF NOT EXISTS thermocline_demo;
 CREATE TABLE thermocline_demo.readings (
     ts          timestamptz NOT NULL,
     sensor      int         NOT NULL,
-    temperature float8      NOT NULL,
-    PRIMARY KEY (sensor, ts)
+    temperature float8      NOT NULL
 );
 INSERT INTO thermocline_demo.readings (ts, sensor, temperature)
-SELECT t, s, 15 + s % 10 + extract(day FROM t)::int * 0.25 + 8 * sin(extract(epoch FROM t) / 86400 * 2 * pi() + s)
-FROM generate_series(timestamptz '2026-01-05 00:00+00', '2026-01-11 23:55+00', interval '5 minutes') t,
+SELECT t, s, 15 + s % 10 + 8 * sin(extract(epoch FROM t) / 86400 * 2 * pi() + s)
+FROM generate_series(date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '3 days',
+                     date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '1 minute',
+                     interval '1 minute') t,
      generate_series(1, 50) s;
-ANALYZE thermocline_demo.readings;
+SELECT lakets.create_chronotable('readings', 'ts', '1 day', 'thermocline_demo');
+SELECT lakets.enable_sync('readings', 'thermocline_demo');
+SELECT lakets.add_tiered_retention_policy('readings', '1 day', '2 days', 'thermocline_demo');
