@@ -129,9 +129,10 @@ class Lifecycle:
 
     def retention(self, *, dry_run: bool = False, news: News = lambda _: None) -> list[ChunkLine]:
         """Drop what the retention policy no longer keeps, each chunk on proof; with `dry_run` only say so."""
-        plan = self._plan()
         if dry_run:
-            return [self._line(one) for one in plan]
+            return [self._line(one) for one in self._plan()]
+        begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
+        plan = self._plan()
         lines: list[ChunkLine] = []
         residents = {one.oid: one for one in self._residents()}
         for one in plan:
@@ -207,4 +208,6 @@ def _with(line: ChunkLine, **changes: str) -> ChunkLine:
 
 def proven(lines: Sequence[ChunkLine]) -> bool:
     """Whether every line is as it should be."""
-    return all(line.verdict in ("proven", "tiered", "dropped", "would tier", "drop", "later") for line in lines)
+    return all(
+        line.verdict in ("proven", "tiered", "dropped", "would tier", "drop", "finish", "later") for line in lines
+    )

@@ -1,0 +1,105 @@
+"""The gate killed at every named point: each row is in PostgreSQL or in the lake, and the drop goes through later."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import thermocline
+from harness.lakes import Lake
+from harness.processes import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
+GATE = Path(thermocline.__file__).parent / "gate"
+POINTS = sorted(
+    {name for file in GATE.glob("*.py") for name in re.findall(r'crash_point\("([^"]+)"\)', file.read_text())}
+)
+# A chunk is attached back only when it changed while it was detached; that has a test of its own.
+REACHED = [point for point in POINTS if point != "drop.attached_back"]
+
+
+@pytest.fixture
+def lake(dsn: str, tmp_path: Path) -> Lake:
+    lake = Lake.of(dsn, tmp_path / "home")
+    lake.run(
+        "CREATE TABLE m (ts timestamptz NOT NULL, id int, tag text)",
+        f"INSERT INTO m SELECT '{BASE}'::timestamptz + g * interval '1 hour', g, 't' || g"
+        " FROM generate_series(0, 71) g",
+        "SELECT lakets.create_chronotable('m', 'ts', '1 day')",
+        "SELECT lakets.enable_sync('m')",
+        "SELECT lakets.add_tiered_retention_policy('m', '1 day', '3 days')",
+    )
+    lake.drain()
+    return lake
+
+
+@contextmanager
+def feeding(lake: Lake) -> Iterator[None]:
+    stop = threading.Event()
+
+    def carry() -> None:
+        with lake.feed() as feed:
+            while not stop.wait(0.05):
+                feed.tend()
+                feed.step()
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def everywhere(lake: Lake) -> Counter[tuple[Any, ...]]:
+    """Resident chunks from PostgreSQL, detached ones too, and the rest from the lake."""
+    resident = lake.run(
+        "SELECT chunk_oid::regclass::text, range_start, range_end FROM lakets._chunk_metadata WHERE status <> 'dropped'"
+    )
+    found: Counter[tuple[Any, ...]] = Counter()
+    for name, _, _ in resident:
+        found += Counter(lake.run(f"SELECT * FROM {name}"))
+    for row, count in lake.folded().items():
+        if not any(start <= row[0] < end for _, start, end in resident):
+            found[row] += count
+    return found
+
+
+def test_there_are_kill_points_in_receipt_and_drop() -> None:
+    assert len([point for point in POINTS if point.startswith("receipt.")]) >= 5
+    assert len([point for point in POINTS if point.startswith("drop.")]) >= 5
+
+
+@pytest.mark.parametrize("point", REACHED)
+def test_g22_killed_at_any_point_of_receipt_and_drop_nothing_is_lost(lake: Lake, point: str) -> None:
+    before = everywhere(lake)
+    assert sum(before.values()) == 72
+    command = Command(lake.stack.home.root, {"THERMOCLINE_HOT_DSN": lake.dsn})
+    with feeding(lake):
+        killed = command.run("retention", "m", "--in-process", "--json", kill_at=point)
+        assert killed.was_killed, killed.out + killed.err
+        assert everywhere(lake) == before
+        # Somebody writes before anyone comes back to it.
+        late = f"INSERT INTO m VALUES ('{BASE + timedelta(days=2, hours=5)}', 100, 'meanwhile')"
+        lake.run(late)
+        ended = command.run("retention", "m", "--in-process", "--json")
+        assert ended.code == 0, ended.out + ended.err
+    lake.drain()
+    dropped = lake.run("SELECT count(*) FROM lakets._chunk_metadata WHERE status = 'dropped'")
+    assert dropped == [(1,)]
+    assert lake.run("SELECT count(*) FROM thermocline.detaching") == [(0,)]
+    assert lake.run("SELECT count(*), sum(row_count) FROM thermocline.audit") == [(1, 24)]
+    after = everywhere(lake)
+    assert sum((after - before).values()) == 1
+    assert before - after == Counter()
