@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from thermocline import log as logs
 from thermocline.errors import Refused, ThermoclineError
 from thermocline.gate import drop
-from thermocline.gate.drop_plan import Verdict, plan_drops
+from thermocline.gate.drop_plan import Reason, Verdict, plan_drops
 from thermocline.gate.receipt import NotProven
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from thermocline.gate.drop import Outcome
     from thermocline.gate.drop_plan import Planned
     from thermocline.gate.receipt import Comparison, Prover
 
@@ -131,29 +132,21 @@ class Lifecycle:
         """Drop what the retention policy no longer keeps, each chunk on proof; with `dry_run` only say so."""
         if dry_run:
             return [self._line(one) for one in self._plan()]
-        begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
-        plan = self._plan()
-        lines: list[ChunkLine] = []
         residents = {one.oid: one for one in self._residents()}
-        for one in plan:
+        begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
+        for one in self._plan():
             if one.verdict is Verdict.STAYS and one.reason in _PROVABLE and one.chunk.chunk in residents:
                 self._verified(residents[one.chunk.chunk], news)
         plan = self._plan()
-        outcomes = {outcome.chunk: outcome for outcome in drop.carry_out(self._dsn, plan, check_lake=self._prover.look)}
-        for one in plan:
-            line = self._line(one)
-            outcome = outcomes.get(one.chunk.chunk)
-            if outcome is not None:
-                said = outcome.reason
-                line = _with(
-                    line,
-                    verdict=str(outcome.result),
-                    reason=said.code if said else "proven",
-                    message=said.message if said else line.message,
-                    next_step=said.next_step if said else "Nothing to do.",
-                )
-            lines.append(line)
-        return lines
+        carried = drop.carry_out(self._dsn, plan, check_lake=self._prover.look, patience=self._patience)
+        lines = {one.chunk.chunk: self._line(one) for one in plan}
+        for outcome in (*begun, *carried):
+            chunk = outcome.chunk
+            if chunk not in lines and chunk in residents:
+                lines[chunk] = residents[chunk].line("finish", "begun", "its drop had been begun", "Nothing to do.")
+            if chunk in lines:
+                lines[chunk] = _ended(lines[chunk], outcome)
+        return sorted(lines.values(), key=lambda line: line.range_start)
 
     def _plan(self) -> list[Planned]:
         return plan_drops(drop.read_state(self._dsn, self._name, self._schema, with_rows=True))
@@ -201,9 +194,12 @@ def _planned(resident: _Resident) -> ChunkLine:
     return resident.line("stays", resident.code, resident.message or "", resident.next_step or "")
 
 
-def _with(line: ChunkLine, **changes: str) -> ChunkLine:
+def _ended(line: ChunkLine, outcome: Outcome) -> ChunkLine:
+    said = outcome.reason or Reason("proven", line.message, "Nothing to do.")
+    return replace(line, verdict=str(outcome.result), reason=said.code, message=said.message, next_step=said.next_step)
 
-    return replace(line, **changes)  # type: ignore[arg-type]
+
+_FINE = ("proven", "tiered", "dropped", "would tier", "drop", "finish", "later")
 
 
 def proven(lines: Sequence[ChunkLine]) -> bool:
