@@ -28,6 +28,11 @@ def feed(
     if context.invoked_subcommand:
         return
     call = Invocation(json=json, verbose=verbose)
+    if once and not call.stack.feed_status().tables:
+        raise Refused(
+            "No table is synced, so there is nothing to bring to the lake.",
+            next_step="SELECT lakets.create_chronotable(...) and lakets.enable_sync(...) first.",
+        )
     with call.out.step("Starting Spark"):
         call.stack.spark()
     with call.stack.feed() as service:
@@ -79,8 +84,18 @@ def status(json: Json = False, verbose: Verbose = False) -> None:
     )
     call.out.table(
         "tables",
-        ["Table", "Status", "Lake table", "Committed", "Behind", "Chunks", "Covered", "Last write", "Reason"],
-        [tuple(asdict(table).values()) for table in found.tables],
+        ["Table", "Status", "Behind", "Chunks covered", "Last write", "Reason"],
+        [
+            (
+                table.table,
+                table.status,
+                table.behind_bytes,
+                f"{table.covered} of {table.chunks}",
+                table.last_write.isoformat(" ", "seconds") if table.last_write else None,
+                table.reason,
+            )
+            for table in found.tables
+        ],
     )
 
 

@@ -20,7 +20,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be
 InProcess = Annotated[
     bool, typer.Option("--in-process", help="Compare in this process instead of on Spark: quicker for a few chunks.")
 ]
-_COLUMNS = ["Chunk", "From", "To", "Rows", "Bytes", "State", "Verdict", "Reason", "Message", "Next step"]
+_COLUMNS = ["Chunk", "Range, UTC", "Rows", "Bytes", "Verdict", "Reason", "Why, and what to do"]
 
 
 def verify(
@@ -39,7 +39,7 @@ def verify(
     call = Invocation(json=json, verbose=verbose)
     with call.out.step("Comparing PostgreSQL with the lake") as say:
         lines = call.stack.lifecycle(table, on_spark=not in_process).verify(chunk, say)
-    _show(call, lines)
+    _show(call, lines, "The table has no resident chunk.")
 
 
 def tier(
@@ -57,7 +57,7 @@ def tier(
     with call.out.step("Tiering") as say:
         gate = call.stack.lifecycle(table, on_spark=not (in_process or dry_run))
         lines = gate.tier(dry_run=dry_run, news=say)
-    _show(call, lines)
+    _show(call, lines, "Nothing is due: no chunk is as old as the tiering policy says, or there is none.")
 
 
 def retention(
@@ -77,12 +77,26 @@ def retention(
     with call.out.step("Retention") as say:
         gate = call.stack.lifecycle(table, on_spark=not (in_process or dry_run))
         lines = gate.retention(dry_run=dry_run, news=say)
-    _show(call, lines)
+    _show(call, lines, "Nothing is due: no chunk is older than the retention policy keeps, or there is none.")
 
 
-def _show(call: Invocation, lines: Sequence[ChunkLine]) -> None:
+def _show(call: Invocation, lines: Sequence[ChunkLine], none: str) -> None:
     from thermocline.gate.lifecycle import proven
 
-    call.out.table("chunks", _COLUMNS, [tuple(asdict(line).values()) for line in lines])
+    if not lines:
+        call.out.say(none)
+    if lines or call.json:
+        rows = [asdict(line) for line in lines]
+        if call.json:
+            call.out.table("chunks", list(rows[0]) if rows else [], [tuple(row.values()) for row in rows])
+        else:
+            call.out.table("chunks", _COLUMNS, [_shown(line) for line in lines])
     if not proven(lines):
         raise typer.Exit(ExitCode.REFUSED)
+
+
+def _shown(line: ChunkLine) -> tuple[object, ...]:
+    """Fit for a terminal: the range in one cell, and what to do only where there is something."""
+    span = f"{line.range_start:%Y-%m-%d %H:%M} - {line.range_end:%Y-%m-%d %H:%M}"
+    said = line.message if line.next_step == "Nothing to do." else f"{line.message}. {line.next_step}"
+    return (line.chunk, span, line.rows, line.bytes, line.verdict, line.reason, said)

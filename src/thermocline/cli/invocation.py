@@ -24,6 +24,7 @@ class Invocation:
 
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.out: Output = JsonOutput() if json else TextOutput()
+        self.json = json
         self._verbose = verbose
 
     @cached_property

@@ -131,7 +131,7 @@ class Lifecycle:
     def retention(self, *, dry_run: bool = False, news: News = lambda _: None) -> list[ChunkLine]:
         """Drop what the retention policy no longer keeps, each chunk on proof; with `dry_run` only say so."""
         if dry_run:
-            return [self._line(one) for one in self._plan()]
+            return [_foretold(self._line(one)) for one in self._plan()]
         residents = {one.oid: one for one in self._residents()}
         begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
         for one in self._plan():
@@ -194,12 +194,24 @@ def _planned(resident: _Resident) -> ChunkLine:
     return resident.line("stays", resident.code, resident.message or "", resident.next_step or "")
 
 
+def _foretold(line: ChunkLine) -> ChunkLine:
+    """In a dry run: what a new receipt can mend is no reason to stay, the run makes one first."""
+    if line.verdict != Verdict.STAYS or line.reason not in _PROVABLE:
+        return line
+    return replace(
+        line,
+        verdict="would drop",
+        message=f"once it is compared with the lake and found the same; today {line.message}",
+        next_step="Nothing to do.",
+    )
+
+
 def _ended(line: ChunkLine, outcome: Outcome) -> ChunkLine:
     said = outcome.reason or Reason("proven", line.message, "Nothing to do.")
     return replace(line, verdict=str(outcome.result), reason=said.code, message=said.message, next_step=said.next_step)
 
 
-_FINE = ("proven", "tiered", "dropped", "would tier", "drop", "finish", "later")
+_FINE = ("proven", "tiered", "dropped", "would tier", "would drop", "drop", "finish", "later")
 
 
 def proven(lines: Sequence[ChunkLine]) -> bool:

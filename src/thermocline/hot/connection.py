@@ -9,7 +9,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from thermocline.errors import Busy, Misconfigured, PasswordRejected, ServerUnsuited, Unreachable
+from thermocline.errors import Busy, Misconfigured, PasswordRejected, Refused, ServerUnsuited, Unreachable
 from thermocline.masking import is_secret, masked
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def connect(dsn: str, *, timeout: int = 10, autocommit: bool = False) -> Iterato
             f"The role {user} may not do that: {error.diag.message_primary}.",
             next_step="Connect as the role that installed Thermocline, or as the owner of the database.",
         ) from error
+    except pg.RaiseException as error:  # our own functions refuse in words
+        raise Refused(f"{error.diag.message_primary}.", next_step=error.diag.message_hint) from error
     except psycopg.OperationalError as error:
         if error.sqlstate is None and session.broken:
             raise Unreachable(f"PostgreSQL at {where(dsn)} went away: {_first_line(error)}") from error

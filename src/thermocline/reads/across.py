@@ -14,10 +14,11 @@ import pyarrow as pa
 from psycopg import errors as pg
 from psycopg import sql as pgsql
 from psycopg.rows import dict_row
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from thermocline.errors import Busy, Refused
+from thermocline.errors import Busy, ExitCode, Refused
 from thermocline.hot import rows
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
@@ -43,6 +44,16 @@ class UnknownTable(Refused):
 
     code = "reads.unknown_table"
     next_step_by_default = "SELECT schema_name, table_name FROM lakets._chronotable_registry; lists them."
+
+
+class QuestionNotUnderstood(Refused):
+    """Spark does not understand the question."""
+
+    code = "reads.question"
+    exit_code = ExitCode.USAGE
+    next_step_by_default = (
+        "Write it in Spark SQL. A ChronoTable is named as in PostgreSQL, one outside of public as schema_table."
+    )
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,11 @@ class Reader:
 
     def answer(self, question: str, most: int) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Names and rows of an answer, at most so many."""
-        with self.asked(question) as frame, reads.translated():
-            return frame.columns, [tuple(row) for row in frame.limit(most).collect()]
+        try:
+            with self.asked(question) as frame, reads.translated():
+                return frame.columns, [tuple(row) for row in frame.limit(most).collect()]
+        except (AnalysisException, ParseException) as error:
+            raise QuestionNotUnderstood(str(error).strip().splitlines()[0]) from error
 
     # ---- one moment ----------------------------------------------------------------------
 
