@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -24,6 +25,10 @@ PAGES = [
 _FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)[^)]*\)")
+# Where the gate's code says a reason's code: the place among the arguments of a call.
+_REASON_AT = {"Reason": 0, "NotProven": 0, "line": 1, "Planned": 2, "Comparison": 4}
+_REASON = re.compile(r"[a-z]+(?:_[a-z]+)*")
+_SQL_REASON = re.compile(r"(?:^\s+\(|VALUES \(|DETAIL = )'([a-z_]+)'", re.MULTILINE)
 # Folders of whoever wrote the page: nobody else has them.
 _MACHINE = re.compile(r"(?<![\w.~/-])/(?:root|work|home/\w+|Users/\w+|opt/wheels)(?![\w-])")
 
@@ -134,3 +139,44 @@ def test_readme_names_both_commands_at_once() -> None:
     beginning = "\n".join((ROOT / "README.md").read_text("utf-8").splitlines()[:25])
     assert "make demo" in beginning
     assert "make test" in beginning
+
+
+def reason_codes() -> set[str]:
+    """Every code of a reason that stands in the gate's Python or in one of its SQL functions."""
+    source = ROOT / "src" / "thermocline"
+    found: set[str] = set()
+    for file in (source / "hot" / "sql" / "functions").glob("*.sql"):
+        text = file.read_text("utf-8")
+        if file.stem == "_chunk_verdict" or "DETAIL = '" in text:
+            found |= set(_SQL_REASON.findall(text))
+    for file in (source / "gate").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            found |= {code for code in _reasons_said(node) if _REASON.fullmatch(code)}
+    return found
+
+
+def _reasons_said(node: ast.AST) -> list[str]:
+    parts: list[ast.AST] = []
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        place = _REASON_AT.get(called)
+        if place is not None and len(node.args) > place and not isinstance(node.args[0], ast.Starred):
+            parts.append(node.args[place])
+        parts += [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+    elif isinstance(node, ast.FunctionDef):
+        named_last = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+        defaults = zip(named_last, node.args.defaults, strict=True)
+        parts += [default for argument, default in defaults if argument.arg == "reason"]
+    inside = (piece for part in parts for piece in ast.walk(part))
+    return [piece.value for piece in inside if isinstance(piece, ast.Constant) and isinstance(piece.value, str)]
+
+
+def test_reason_codes_are_found_in_sql_and_python() -> None:
+    from_sql, from_python = {"isolation_level", "busy", "not_claimed"}, {"feed_behind", "limit", "proven", "changing"}
+    assert reason_codes() >= from_sql | from_python
+
+
+def test_page_of_reason_codes_has_each_of_them_once_and_no_other() -> None:
+    page = (ROOT / "docs" / "reference" / "reason-codes.md").read_text("utf-8")
+    listed = re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(reason_codes())

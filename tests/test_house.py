@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 import thermocline.cli.main
-import thermocline.tour  # noqa: F401 (their errors count too)
+import thermocline.feed.service
+import thermocline.gate.lifecycle
+import thermocline.reads.across
+import thermocline.tour  # noqa: F401
 from thermocline.errors import ExitCode, ThermoclineError
 
 ROOT = Path(__file__).parents[1]

@@ -109,6 +109,8 @@ def test_the_same_answer_before_and_after_chunks_have_left(lake: Lake, table: st
     assert part == Counter(
         {row: n for row, n in before.items() if 12 <= (row[0] - BASE.replace(tzinfo=None)) / timedelta(hours=1) < 36}
     )
+    lake.run(f"SELECT lakets.disable_sync('{table}')", f"SELECT lakets.enable_sync('{table}')")
+    assert rows(lake, table) == before  # synced anew, and no feed has run yet
     columns, answer = lake.stack.reader().answer(f"SELECT count(*), count(DISTINCT id) FROM {table}", 10)
     assert answer == [(sum(before.values()), len({row[1] for row in before}))]
     assert len(columns) == 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermocline.cli.invocation import Invocation, Json, Verbose
-from thermocline.errors import Refused
+from thermocline.errors import ExitCode, Refused
 
 if TYPE_CHECKING:
     from thermocline.feed.feed import Progress
@@ -22,6 +22,8 @@ def feed(
     verbose: Verbose = False,
 ) -> None:
     """Bring every change of the synced tables to the lake, and what was in them before. Runs until Ctrl-C.
+
+    With --once, exit code 6 says that a table or a chunk waits for open transactions.
 
     Example: thermocline feed --once
     """
@@ -48,6 +50,8 @@ def feed(
                     "chunks_not_copied": progress.uncopied,
                 },
             )
+            if not progress.caught_up:
+                raise typer.Exit(ExitCode.BUSY)
             return
         for told in (signal.SIGTERM, signal.SIGINT):
             signal.signal(told, lambda *_: service.stop())

@@ -121,11 +121,17 @@ class Lifecycle:
         return lines
 
     def _tiered(self, resident: _Resident, proven: ChunkLine) -> ChunkLine:
-        self._prover.look(resident.oid)
+        try:
+            self._prover.look(resident.oid)
+        except NotProven as error:
+            return resident.line("unproven", error.reason, error.message, error.next_step)
+        except ThermoclineError as error:
+            return resident.line("unproven", error.code, error.message, error.next_step)
         with connect(self._dsn) as session:
             row = session.execute(query("lifecycle_tier"), {"chunk": resident.name}).fetchone()
         if row and row[0]:
-            return resident.line("tiered", "proven", proven.message, "Nothing to do.", proven.rows)
+            tiered = resident.line("tiered", "proven", proven.message, "Nothing to do.", proven.rows)
+            return replace(tiered, state="tiered")
         return resident.line("deferred", "changing", "it was written to meanwhile", "It is tried again.", proven.rows)
 
     def retention(self, *, dry_run: bool = False, news: News = lambda _: None) -> list[ChunkLine]:

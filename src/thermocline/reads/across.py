@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from thermocline.errors import Busy, ExitCode, Refused
+from thermocline.errors import Busy, Refused
 from thermocline.hot import rows
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
@@ -50,7 +50,6 @@ class QuestionNotUnderstood(Refused):
     """Spark does not understand the question."""
 
     code = "reads.question"
-    exit_code = ExitCode.USAGE
     next_step_by_default = (
         "Write it in Spark SQL. A ChronoTable is named as in PostgreSQL, one outside of public as schema_table."
     )
