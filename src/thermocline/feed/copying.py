@@ -95,6 +95,7 @@ def standing_still(dsn: str, chunk: Chunk, *, timeout: int) -> Iterator[Standing
     with connect(dsn, timeout=timeout) as reader, connect(dsn, timeout=timeout) as locker:
         # The lock comes before the snapshot, or a TRUNCATE in between would show an empty table.
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        reader.execute("SET LOCAL lock_timeout = '2s'")
         _lock(reader, chunk, "ACCESS SHARE")
         locker.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_MILLISECONDS}ms")))
         locker.execute("SET LOCAL synchronous_commit = on")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from thermocline import log as logs
 from thermocline.crash import crash_point
-from thermocline.errors import Refused
+from thermocline.errors import Busy, Refused
 from thermocline.feed import copying
 from thermocline.feed.batches import carry
 from thermocline.feed.ledger import Commit, Ledger, OtherHistory, PublicationLost, SlotLost, SlotWaits, TableState
@@ -363,7 +363,7 @@ class Feed:
             try:
                 held.append(self._read_chunk(chunk, tables[chunk.table]))
                 crash_point("copy.chunk_read")
-            except copying.ChunkBusy as error:
+            except Busy as error:
                 log.info("chunk busy", chunk=chunk.name, reason=error.message)
                 busy += 1
         if held:

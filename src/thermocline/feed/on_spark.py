@@ -134,6 +134,8 @@ def write_blocks(targets: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[
             yield _row(_ENDING, result.to_json().encode())
         else:
             yield _row(result.table, pickle.dumps(result))
+    for _ in batches:  # Spark ends a worker that has not read its input to the end; a new one imports everything anew
+        pass
 
 
 def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[Block | Ending]:

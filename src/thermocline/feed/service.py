@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import threading
@@ -91,5 +92,7 @@ class Service:
         if isinstance(carrier.failure, ThermoclineError):
             raise carrier.failure
         failure = carrier.failure or query.exception()
-        told = masked(str(failure).strip().splitlines()[0]) if failure else "without a reason"
+        text = str(failure).strip() if failure else "without a reason"
+        ours = re.findall(r"thermocline\.[\w.]+: (.+)", text)  # what a task of ours said, deep in Spark's words
+        told = masked(ours[-1] if ours else text.splitlines()[0])
         raise StreamFailed(f"The stream ended: {told}") from carrier.failure

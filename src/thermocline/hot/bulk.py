@@ -49,7 +49,7 @@ def _named(dsn: str) -> Iterator[None]:
         yield
     except (AdbcError, pa.ArrowException) as error:
         said = masked(str(error).strip().replace("\n", " "))
-        if "is active for PID" in said:
+        if "is active for PID" in said or "lock timeout" in said:
             raise Busy(f"PostgreSQL at {where(dsn)}: {said}") from error
         if any(text in said for text in _GONE):
             raise Unreachable(f"PostgreSQL at {where(dsn)} went away: {said}") from error

@@ -98,7 +98,9 @@ def read(
     statement = sql.SQL("SELECT {} FROM ONLY ").format(chosen).as_string(None) + relation
     if pages:
         statement += f" WHERE {pages.condition}"
-    first = ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"]
+    # Somebody may want all of the table and wait for the session that holds the snapshot, and we would wait behind
+    # him: nobody would see that we wait for each other. So we give way.
+    first = ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL lock_timeout = '2s'"]
     if snapshot:
         first.append(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)).as_string(None))
     for batch in bulk.stream(dsn, statement, first=first):

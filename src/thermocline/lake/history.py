@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,12 @@ from pyiceberg.types import (
     TimestampType,
     TimestamptzType,
 )
+from requests import RequestException
+from sqlalchemy.exc import SQLAlchemyError
 
 from thermocline.crash import crash_point
-from thermocline.errors import Refused
+from thermocline.errors import CatalogFailed, Refused
+from thermocline.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,6 +99,19 @@ class HistoryMoved(Refused):
     )
 
 
+@contextmanager
+def answering(table: str) -> Iterator[None]:
+    """Whatever the catalog's drivers say when it does not answer is said in one way."""
+    try:
+        yield
+    except (SQLAlchemyError, RequestException) as error:
+        told = masked((str(error).strip().splitlines() or [type(error).__name__])[0])
+        raise CatalogFailed(
+            f"The catalog does not answer for {table}: {told}",
+            next_step="Nothing is lost. Start it again once the catalog is there.",
+        ) from error
+
+
 class CommitConflict(Exception):
     """Somebody else has committed to the table meanwhile."""
 
@@ -148,7 +165,8 @@ class History:
 
     def refresh(self) -> None:
         """Look at the newest version."""
-        self._table.refresh()
+        with answering(self.name):
+            self._table.refresh()
 
     def write(self, rows: pa.Table) -> list[DataFile]:
         """Write rows into data files; nothing points at them until they are appended."""
@@ -175,7 +193,8 @@ class History:
         except Exception:
             found = self._committed(summary[BATCH])
             if found is None:
-                raise
+                with answering(self.name):
+                    raise
             return found
         crash_point("lake.appended")
         current = self.metadata.current_snapshot_id
@@ -183,7 +202,7 @@ class History:
         return current
 
     def _committed(self, batch: str) -> int | None:
-        self._table.refresh()
+        self.refresh()
         return next((one.snapshot_id for one in self.written() if one.batch == batch), None)
 
     def written(self) -> Iterator[Written]:
@@ -271,6 +290,18 @@ def open_or_create(
     properties: Mapping[str, str],
 ) -> History:
     """The history table of a source; made if it is not there, widened if the source has new columns."""
+    with answering(name):
+        return _open_or_create(catalog, name, columns, time_column, unit, properties)
+
+
+def _open_or_create(
+    catalog: Catalog,
+    name: str,
+    columns: Mapping[str, pa.DataType],
+    time_column: str,
+    unit: str,
+    properties: Mapping[str, str],
+) -> History:
     try:
         table = catalog.load_table(name)
     except NoSuchTableError:

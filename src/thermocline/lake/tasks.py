@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from thermocline.errors import ThermoclineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,9 +45,19 @@ class OnSpark:
             return []
         packed = self._spark.sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
         results: list[bytes] = packed.flatMap(partial(_called, pickle.dumps(function))).collect()
-        return [pickle.loads(result) for result in results]  # noqa: S301 (our own tasks wrote it)
+        found: list[R] = []
+        for result in results:
+            one = pickle.loads(result)  # noqa: S301 (our own tasks wrote it)
+            if isinstance(one, ThermoclineError):
+                raise one
+            found.append(one)
+        return found
 
 
 def _called(function: bytes, task: bytes) -> list[bytes]:
     call: Callable[[Any], Iterable[Any]] = pickle.loads(function)  # noqa: S301 (our own driver wrote it)
-    return [pickle.dumps(result) for result in call(pickle.loads(task))]  # noqa: S301 (the same)
+    gc.freeze()  # Spark collects garbage after every task: what was imported need not be looked through each time
+    try:
+        return [pickle.dumps(result) for result in call(pickle.loads(task))]  # noqa: S301 (the same)
+    except ThermoclineError as error:  # what we refuse in words comes back as such, not as a failed job
+        return [pickle.dumps(error)]
