@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from thermocline.config import FeedSettings
     from thermocline.feed.feed import Feed
+    from thermocline.feed.ledger import SlotState, Stream
     from thermocline.feed.reading import Reading
     from thermocline.feed.writing import Target
 
@@ -52,16 +54,33 @@ class _Reader(DataSourceStreamReader):
         self._settings = settings
         self._end = 0
         self._last = float("-inf")
+        self._ledger: Ledger | None = None
+        self._session = ExitStack()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For tasks elsewhere: a session cannot go with it."""
+        return self.__dict__ | {"_ledger": None, "_session": None}
+
+    def _look(self) -> tuple[Stream | None, SlotState | None]:
+        """Asked ten times a second, so in one session that is kept; anew when that is gone."""
+        try:
+            if self._ledger is None:
+                self._session = ExitStack()
+                self._ledger = Ledger(self._session.enter_context(connect(self._dsn)))
+            stream = self._ledger.stream()
+            return stream, self._ledger.slot_state(stream.slot) if stream else None
+        except Exception:
+            self._ledger = None
+            with suppress(Exception):
+                self._session.close()
+            raise
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
         return {"end": 0}
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
         """The end of the next batch once one is due: after the interval, when it is full, or when somebody waits."""
-        with connect(self._dsn) as session:
-            ledger = Ledger(session)
-            stream = ledger.stream()
-            slot = ledger.slot_state(stream.slot) if stream else None
+        stream, slot = self._look()
         if stream is None or slot is None:
             return {"end": self._end}
         most = slot.confirmed + self._settings.window_mb * 1024 * 1024

@@ -61,7 +61,7 @@ class Service:
         """Until everything that was in the log at the beginning, and every chunk, is in the lake."""
         progress = self._feed.tend()
         target = progress.flushed
-        with self._stream() as (carrier, query):
+        with self._stream(interval=0) as (carrier, query):
             for _ in range(int(_PATIENCE / _TEND_SECONDS)):
                 while carrier.carried < target and self._feed.stream is not None:
                     self._check(carrier, query)
@@ -74,11 +74,14 @@ class Service:
         return progress
 
     @contextmanager
-    def _stream(self) -> Iterator[tuple[Carrier, StreamingQuery]]:
+    def _stream(self, interval: float | None = None) -> Iterator[tuple[Carrier, StreamingQuery]]:
         """The query, with a checkpoint that nobody reads again: PostgreSQL and the lake know the position."""
         self._scratch.mkdir(parents=True, exist_ok=True)
         folder = tempfile.mkdtemp(prefix="feed-", dir=self._scratch)
-        carrier = Carrier(self._feed, self._spark, self._settings, f"file://{folder}")
+        settings = self._settings
+        if interval is not None:
+            settings = settings.model_copy(update={"interval": interval})
+        carrier = Carrier(self._feed, self._spark, settings, f"file://{folder}")
         query = carrier.start()
         try:
             yield carrier, query

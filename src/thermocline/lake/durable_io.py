@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -78,11 +79,20 @@ class _SyncedStream:
         """Sync the file, then every folder in which a name is new; only then is it closed."""
         if self._file.closed:
             return
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        finally:
+            with suppress(OSError):  # a full disk has said so already
+                self._file.close()
         for folder in (self._folder, *(made.parent for made in self._made)):
             sync_folder(folder)
+
+    def __del__(self) -> None:
+        """A file that was given up, as on a full disk, is closed without being synced: nothing points at it."""
+        if hasattr(self, "_file"):
+            with suppress(OSError):
+                self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,243 @@
+"""The feed's numbers: a backlog drained beside its peers, the first copy, COPY beside the feed, the workers' memory."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import psutil
+import psycopg
+
+from benchmarks import ground
+from benchmarks.frame import Report, Seconds, Times, interleave, progress, shown, timed
+from benchmarks.ground import PER_TRANSACTION
+from benchmarks.peers import debezium, recvlogical
+from benchmarks.peers.backlog import Backlog
+from thermocline.hot import bulk
+from thermocline.lake.tasks import OnSpark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.ground import Ground
+
+_ROUNDS = 3
+_SAMPLE_SECONDS = 0.05
+
+
+def run() -> Report:
+    """All parts on one server and one Spark session; BENCH_CHANGES makes them smaller while they are worked at."""
+    changes = ground.size("BENCH_CHANGES", 4_000_000)
+    report = Report("feed")
+    debezium.prepare()
+    with ground.prepared() as prepared:
+        with report.part("drain"):
+            _drain(report, prepared, changes)
+        with report.part("first copy"):
+            _first_copy(report, prepared, changes * 5 // 4)
+        with report.part("COPY beside the feed"):
+            _ingest(report, prepared, changes)
+        with report.part("memory"):
+            _memory(report, prepared, changes)
+    return report
+
+
+# ---- the backlog -----------------------------------------------------------------------------
+
+
+def _drain(report: Report, on: Ground, changes: int) -> None:
+    """Every round has a backlog of its own, which all of them read: the feed's slot goes on, its peers' are copies."""
+    on.make_table("m", changes)
+    on.run("SELECT lakets.enable_sync('m')")
+    on.insert("m", PER_TRANSACTION)
+    on.drain()
+    on.insert("m", PER_TRANSACTION)
+    on.drain()  # the first drain copies, this one streams: now everything is warm
+
+    def feed(_made: Backlog) -> Seconds:
+        with on.stack.feed() as service:
+            return Seconds(timed(lambda: service.drain(lambda _: None)))
+
+    contenders: dict[str, Callable[[Backlog], Seconds]] = {
+        "feed": feed,
+        "pg_recvlogical": recvlogical.drain,
+        "Debezium": lambda made: debezium.drain(made).seconds,
+    }
+    taken: dict[str, list[float]] = {}
+    for number in range(_ROUNDS):
+        before = on.lake_rows("m")
+        with _backlog(on, changes) as made:
+            for name in list(contenders)[:: -1 if number % 2 else 1]:
+                took = timed(partial(contenders[name], made))
+                taken.setdefault(name, []).append(took)
+                progress(f"  {name}, {number + 1} of {_ROUNDS}: {shown(took)} s, {changes / took:,.0f} changes/s")
+        arrived = on.lake_rows("m") - before
+        assert arrived == changes, f"{arrived} of {changes} changes are in the lake"
+    times = {name: Times(tuple(seconds)) for name, seconds in taken.items()}
+    notes = {
+        "feed": "into committed snapshots, through Spark",
+        "pg_recvlogical": "TCP, /dev/null",
+        "Debezium": "embedded engine, no sink, first event to last",
+    }
+    for name, note in notes.items():
+        report.show_times(f"{changes:,} changes: {name}", times[name], f"{_rate(changes, times[name])}; {note}")
+    report.check("feed / pg_recvlogical", times["pg_recvlogical"].median / times["feed"].median, ">= 1.0")
+    report.check("feed / Debezium", times["Debezium"].median / times["feed"].median, ">= 6")
+
+
+@contextmanager
+def _backlog(on: Ground, changes: int) -> Iterator[Backlog]:
+    """Changes of the synced table, with a publication and a slot for the peers before them."""
+    name = f"peers_{secrets.token_hex(6)}"
+    on.run(
+        f"CREATE PUBLICATION {name} FOR TABLE m WITH (publish_via_partition_root = true)",
+        f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')",
+    )
+    try:
+        progress(f"  writing {changes:,} changes ...")
+        yield Backlog(on.dsn, changes, name, name, on.insert("m", changes))
+    finally:
+        on.run(f"SELECT pg_drop_replication_slot('{name}')", f"DROP PUBLICATION {name}")
+
+
+# ---- the first copy --------------------------------------------------------------------------
+
+
+def _first_copy(report: Report, on: Ground, rows: int) -> None:
+    on.make_table("filled", rows, filled=True)
+    chunks = [name for _, name in on.chunks("filled")]
+
+    def copy() -> Seconds:
+        """From the start of copying to the last chunk covered; a table is copied anew each time it is synced anew."""
+        on.run("SELECT lakets.enable_sync('filled')")
+        with on.stack.own_feed(OnSpark(on.spark)) as feed:
+            took = timed(lambda: _until_covered(feed.tend))
+        on.run("SELECT lakets.disable_sync('filled')")
+        with on.stack.catalog() as catalog:
+            catalog.drop_table("public.lb_filled_history")
+        return Seconds(took)
+
+    def read() -> None:
+        chosen = "ts, sensor, v1, v2, n, tag"
+        found = sum(
+            batch.num_rows for name in chunks for batch in bulk.stream(on.dsn, f"SELECT {chosen} FROM ONLY {name}")
+        )
+        assert found == rows, f"{found} of {rows} rows were read"
+
+    times = interleave({"first copy": copy, "ADBC": read}, _ROUNDS)
+    report.show_times(f"{rows:,} rows: first copy", times["first copy"], _rate(rows, times["first copy"]))
+    report.show_times(f"{rows:,} rows: ADBC", times["ADBC"], f"{_rate(rows, times['ADBC'])}; read, nothing written")
+    report.check("first copy / ADBC", times["ADBC"].median / times["first copy"].median, ">= 0.5")
+
+
+def _until_covered(tend: Callable[[], object]) -> None:
+    while not getattr(tend(), "caught_up", False):
+        time.sleep(0.1)
+
+
+# ---- COPY ------------------------------------------------------------------------------------
+
+
+def _ingest(report: Report, on: Ground, rows: int) -> None:
+    """The same blocks into a table that is not synced, one whose feed is stopped, and one whose feed runs."""
+    on.make_table("apart", rows)
+    blocks = on.copy_blocks(rows)
+    lags: list[float] = []
+
+    def ingest(table: str) -> float:
+        began = time.perf_counter()
+        with psycopg.connect(on.dsn) as session:
+            for block in blocks:
+                with session.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
+                    copy.write(block)
+                session.commit()
+        return time.perf_counter() - began
+
+    def quiet(call: Callable[[], float]) -> Callable[[], Seconds]:
+        def called() -> Seconds:
+            on.run("TRUNCATE apart", "CHECKPOINT")
+            return Seconds(call())
+
+        return called
+
+    def stopped() -> float:
+        took = ingest("m")
+        on.drain()
+        return took
+
+    def running() -> float:
+        with on.feeding():
+            began = time.perf_counter()
+            took = ingest("m")
+            on.wait_for_lake("m")
+            lags.append((time.perf_counter() - began) / took)
+        return took
+
+    ingest("apart")
+    contenders = {"not synced": lambda: ingest("apart"), "feed stopped": stopped, "feed running": running}
+    times = interleave({name: quiet(call) for name, call in contenders.items()}, _ROUNDS)
+    for name, found in times.items():
+        report.show_times(f"COPY of {rows:,} rows: {name}", found, _rate(rows, found))
+    report.show("until the lake has it / COPY", sorted(lags)[len(lags) // 2], "x", f"largest {shown(max(lags))}")
+    plain = times["not synced"].median
+    report.check("COPY, feed stopped / not synced", plain / times["feed stopped"].median, ">= 0.95")
+    report.check("COPY, feed running / not synced", plain / times["feed running"].median, ">= 0.7")
+    report.check("in the lake within, times the COPY", sorted(lags)[len(lags) // 2], "<= 1.8")
+
+
+# ---- memory ----------------------------------------------------------------------------------
+
+
+def _memory(report: Report, on: Ground, changes: int) -> None:
+    """The largest Python worker of Spark at any moment; more rows must not make it larger."""
+    peaks: dict[str, float] = {}
+    for what, rows, per_transaction in (
+        ("backlog", changes, PER_TRANSACTION),
+        ("backlog of twice as many", 2 * changes, PER_TRANSACTION),
+        ("one transaction", changes // 2, changes // 2),
+        ("one transaction of four times as many", 2 * changes, 2 * changes),
+    ):
+        on.insert("m", rows, per_transaction)
+        with _watched() as peak:
+            on.drain()
+        peaks[what] = max(peak.values(), default=0) / 1e9
+        report.show(f"{rows:,} rows, {what}", peaks[what], "GB", f"largest of {len(peak)} Python workers of Spark")
+        report.check(f"memory of a worker, {what}", peaks[what], "< 1 GB")
+    for one, more in (
+        ("backlog", "backlog of twice as many"),
+        ("one transaction", "one transaction of four times as many"),
+    ):
+        report.check(f"memory, {more} / {one}", peaks[more] / peaks[one], "<= 1.15")
+
+
+@contextmanager
+def _watched() -> Iterator[dict[int, int]]:
+    """Peaks of resident bytes by process id, taken while the block lasts, of the Pythons below our Java."""
+    peaks: dict[int, int] = {}
+    done = threading.Event()
+
+    def watch() -> None:
+        ourselves = psutil.Process()
+        while not done.wait(_SAMPLE_SECONDS):
+            for process in ourselves.children(recursive=True):
+                try:
+                    if "python" in process.name():
+                        peaks[process.pid] = max(peaks.get(process.pid, 0), process.memory_info().rss)
+                except psutil.Error:
+                    continue
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield peaks
+    finally:
+        done.set()
+        thread.join()
+
+
+def _rate(rows: int, times: Times) -> str:
+    return f"{rows / times.median:,.0f} rows/s"
