@@ -24,6 +24,7 @@ from thermocline.lake.tasks import InProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import TracebackType
     from typing import Self
 
     from pyiceberg.catalog import Catalog
@@ -101,8 +102,10 @@ class Feed:
             self._resources = resources.pop_all()
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        self._resources.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._resources.__exit__(kind, error, trace)
 
     # ---- opening -------------------------------------------------------------------------
 
@@ -249,8 +252,9 @@ class Feed:
         if not self._worth_recording(batch, stream):
             return
         files: dict[int, list[File]] = {}
+        here = dict(self._histories)  # a table that left meanwhile is passed by; if it comes back, it is copied
         for file in batch.files:
-            if file.table not in ending.troubles:
+            if file.table not in ending.troubles and file.table in here:
                 files.setdefault(file.table, []).append(file)
         with self._turn:
             commits: list[Commit] = []
@@ -258,11 +262,13 @@ class Feed:
                 number = self.ledger.register(ending.end)
                 crash_point("batch.registered")
                 for table, of_table in files.items():
-                    snapshot = self._commit(table, ending.markers[table], of_table, number, ending.end)
+                    snapshot = self._commit(here[table], ending.markers[table], of_table, number, ending.end)
                     commits.append(Commit(table, ending.end, snapshot))
                     crash_point("batch.table_committed")
                 crash_point("batch.committed")
-            self.ledger.record(ending.end, list(ending.markers), commits, ending.created, ending.troubles)
+            self.ledger.record(
+                ending.end, [one for one in ending.markers if one in here], commits, ending.created, ending.troubles
+            )
             for table in ending.troubles:
                 self._histories.pop(table, None)
         self._recorded_at = time.monotonic()
@@ -300,9 +306,8 @@ class Feed:
             end = carried
         return self.tend()
 
-    def _commit(self, table: int, read_from: int, files: Sequence[File], batch: str, end: int) -> int:
+    def _commit(self, opened: History, read_from: int, files: Sequence[File], batch: str, end: int) -> int:
         """Append to one table, unless it has moved since the batch was read."""
-        opened = self._histories[table]
         summary = {history.BATCH: batch, history.EPOCH: str(self.ledger.epoch), history.END: str(end)}
         for _ in range(_ATTEMPTS):
             if opened.marker() != read_from:
@@ -315,6 +320,7 @@ class Feed:
                 return opened.append((file.data_file for file in files), summary)
             except CommitConflict:
                 opened.refresh()
+                opened.require_ours(self.ledger.known_batches())
         raise HistoryMoved(f"{opened.name} is committed to so often by others that the feed does not get through.")
 
     # ---- joining and copying -------------------------------------------------------------
@@ -405,4 +411,5 @@ class Feed:
                 return opened.append(files, summary)
             except CommitConflict:
                 opened.refresh()
+                opened.require_ours(self.ledger.known_batches())
         raise HistoryMoved(f"{opened.name} is committed to so often by others that a copy does not get through.")

@@ -80,9 +80,10 @@ def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
     parts = check_dsn(dsn)
     parts.setdefault("connect_timeout", str(timeout))
     parts.setdefault("application_name", "thermocline")
-    # Whatever the caller's environment says: we read texts as UTF-8 and times as ISO.
+    # Whatever the caller or the server is set to: we read texts as UTF-8 and times as ISO, and what we record is on the
+    # disk when it is committed.
     parts["client_encoding"] = "utf8"
-    parts["options"] = f"{parts.get('options', '')} -c datestyle=ISO".strip()
+    parts["options"] = f"{parts.get('options', '')} -c datestyle=ISO -c synchronous_commit=on".strip()
     try:
         session = psycopg.connect(make_conninfo(**parts), autocommit=autocommit)
     except psycopg.OperationalError as error:

@@ -133,6 +133,7 @@ class History:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        self._base = table.metadata.current_snapshot_id
 
     @property
     def name(self) -> str:
@@ -199,6 +200,7 @@ class History:
         crash_point("lake.appended")
         current = self.metadata.current_snapshot_id
         assert current is not None  # noqa: S101 (something was just appended)
+        self._base = current
         return current
 
     def _committed(self, batch: str) -> int | None:
@@ -229,10 +231,16 @@ class History:
         `mirrored` is the newest snapshot that the database has recorded, `known` the ids of batches that may
         have been written after it. With none recorded, as when a table is synced anew, what is there is taken as it is.
         """
-        if mirrored is None:
-            return
+        if mirrored is not None:
+            self._require_since(mirrored, known)
+
+    def require_ours(self, known: set[str]) -> None:
+        """After a conflict: refuse when what came since this was opened is another database's."""
+        self._require_since(self._base, known)
+
+    def _require_since(self, base: int | None, known: set[str]) -> None:
         for one in self.written():
-            if one.snapshot_id == mirrored:
+            if one.snapshot_id == base:
                 return
             if one.batch not in known:
                 raise HistoryMoved(
@@ -241,9 +249,9 @@ class History:
                     next_step="A copy or an older state of this database, or a copy of the lake, is in use. Decide"
                     " which database the lake belongs to; give the other one a lake of its own.",
                 )
-        if mirrored not in {one.snapshot_id for one in ancestry(self.metadata)}:
+        if base is not None and base not in {one.snapshot_id for one in ancestry(self.metadata)}:
             raise HistoryMoved(
-                f"{self.name} no longer has the snapshot {mirrored} that was written last: it was rolled back."
+                f"{self.name} no longer has the snapshot {base} that was written last: it was rolled back."
             )
 
 

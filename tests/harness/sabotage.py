@@ -1,0 +1,87 @@
+"""Feeds that break one rule each, to see that the harness notices, or fall asleep. They run in a child of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+from thermocline.feed import feed as feeds
+from thermocline.feed import reading
+from thermocline.feed.feed import Feed
+from thermocline.feed.ledger import Ledger
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from thermocline.feed.batches import Batch
+
+
+def forget_what_the_lake_has() -> None:
+    """Everything that the slot shows is written, also what is there already."""
+
+    def everything(rows: pa.Table, marker: int) -> pa.Table:
+        return rows
+
+    reading._above = everything
+
+
+def advance_the_slot_first() -> None:
+    """The slot moves before the batch is in the lake."""
+    settle = Feed.settle
+
+    def sabotaged(self: Feed, batch: Batch) -> None:
+        if self.stream:
+            self.ledger.advance(self.stream.slot, batch.ending.end)
+        settle(self, batch)
+
+    Feed.settle = sabotaged  # type: ignore[method-assign]
+
+
+def record_progress_first() -> None:
+    """Progress is recorded before the batch is in the lake."""
+    settle = Feed.settle
+
+    def sabotaged(self: Feed, batch: Batch) -> None:
+        self.ledger.record(batch.ending.end, list(batch.ending.markers), [])
+        settle(self, batch)
+
+    Feed.settle = sabotaged  # type: ignore[method-assign]
+
+
+def hear_no_truncate() -> None:
+    """What a chunk says of its TRUNCATE is passed by."""
+    heard = reading._event
+
+    def deaf(message: Any) -> dict[str, Any]:
+        event = heard(message)
+        return {} if event.get("event") == "chunk_truncated" else event
+
+    reading._event = deaf
+
+
+def cover_before_copying() -> None:
+    """Chunks count as covered as soon as they are seen."""
+    uncovered = Ledger.uncovered
+
+    def sabotaged(ledger: Ledger) -> Any:
+        for chunk in uncovered(ledger):
+            ledger._session.execute(
+                "INSERT INTO thermocline.chunk_copy VALUES (%s, %s, 'copied', '0/1', 0)", [chunk.oid, chunk.table]
+            )
+        ledger._session.commit()
+        return []
+
+    Ledger.uncovered = sabotaged  # type: ignore[method-assign]
+
+
+def sleep_at(point: str) -> None:
+    """Stop at a point until somebody wakes the process."""
+
+    def reached(name: str) -> None:
+        if name == point and not slept:
+            slept.append(name)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    slept: list[str] = []
+    feeds.crash_point = reached  # type: ignore[attr-defined]
