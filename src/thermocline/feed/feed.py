@@ -113,8 +113,8 @@ class Feed:
         """The stream, made with the first synced table; refused when it is not what was recorded."""
         tables = self.ledger.tables()
         stream = self.ledger.stream()
-        if stream is not None and not self.ledger.is_wanted():
-            self._end_stream(stream)
+        if not self.ledger.is_wanted():
+            self._end_stream()
             return None
         if stream is None and not tables:
             return None
@@ -133,13 +133,18 @@ class Feed:
             self._open_history(state)
         return self.ledger.stream()
 
-    def _end_stream(self, stream: Stream) -> None:
-        """The last table was taken out of the sync: nobody reads the log any more, so it need not be kept."""
-        if self.ledger.slot_state(stream.slot) is not None:
-            self.ledger.drop_slot(stream.slot)
-            crash_point("feed.slot_dropped")
+    def _end_stream(self) -> None:
+        """No table is synced any more: nobody reads the log, so it need not be kept.
+
+        The record goes first. A slot that a crash leaves behind is found by its name, here or by the next stream.
+        """
         self.ledger.forget_stream()
-        log.info("stream ended", slot=stream.slot)
+        crash_point("feed.stream_forgotten")
+        slot = self.ledger.slot_name()
+        if self.ledger.slot_state(slot) is not None:
+            self.ledger.drop_slot(slot)
+            crash_point("feed.slot_dropped")
+            log.info("stream ended", slot=slot)
 
     def _require_same_history(self, stream: Stream) -> None:
         system, timeline = self.ledger.identity()

@@ -191,9 +191,15 @@ class Ledger:
         return found
 
     @_in_turn
+    def slot_name(self) -> str:
+        """Slots are the server's, so each database has one of its own."""
+        (database,) = self._row_of("SELECT oid FROM pg_database WHERE datname = current_database()")
+        return f"thermocline_{database}"
+
+    @_in_turn
     def begin_stream(self, *, anew: bool = False) -> Stream:
         """Make the slot and record the stream; with `anew`, whatever was before."""
-        slot = f"thermocline_{self._row_of('SELECT oid FROM pg_database WHERE datname = current_database()')[0]}"
+        slot = self.slot_name()
         system, timeline = self.identity()
         if anew and self.slot_state(slot):
             self.drop_slot(slot)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from thermocline.errors import ThermoclineError
+from thermocline.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class TaskFailed(ThermoclineError):
+    """A task on Spark failed."""
+
+    code = "lake.task_failed"
+    next_step_by_default = "Nothing is lost: run it again. The log of Spark in the home says more."
 
 
 class Runner(Protocol):
@@ -43,8 +51,15 @@ class OnSpark:
         """The results of all tasks, in their order."""
         if not tasks:
             return []
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         packed = self._spark.sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
-        results: list[bytes] = packed.flatMap(partial(_called, pickle.dumps(function))).collect()
+        try:
+            results: list[bytes] = packed.flatMap(partial(_called, pickle.dumps(function))).collect()
+        except (Py4JError, PySparkException) as error:
+            lines = [line for line in str(error).splitlines() if "Exception" in line or "Error" in line]
+            raise TaskFailed(masked((lines or ["Spark does not say why."])[0].strip())) from error
         found: list[R] = []
         for result in results:
             one = pickle.loads(result)  # noqa: S301 (our own tasks wrote it)
