@@ -90,7 +90,7 @@ class Verdicts:
         return found
 
     def require_covered_chunks_exact(self) -> int:
-        """Every chunk that counts as covered has in the lake what it has in PostgreSQL; returns how many were looked at.
+        """Every chunk that counts as covered has in the lake what it has in PostgreSQL; returns how many were compared.
 
         One that somebody has locked, by a TRUNCATE that is not committed, is left out.
         """
