@@ -245,7 +245,7 @@ def test_m10_a_slot_that_fell_behind_in_a_crash_of_postgres_repeats_nothing(
 def test_m10_a_chunk_whose_creation_was_in_a_batch_that_was_cut_short_is_covered(streaming: Life, point: str) -> None:
     streaming.lake.run(
         "SELECT lakets._ensure_partitions(id, 1, 5) FROM lakets._chronotable_registry",
-        "INSERT INTO m VALUES (date_trunc('day', now()) + interval '5 days', 1, 1, 'in a new chunk')",
+        "INSERT INTO m VALUES (date_trunc('day', now()) + interval '5 days', NULL, 1, 'in a new chunk')",
     )
     assert streaming.feed(kill_at=point).how == "killed"
     for _ in range(2):

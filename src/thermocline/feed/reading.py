@@ -150,11 +150,12 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
             event = _event(message)
             told = told or bool(event)
             table = by_id.get(event.get("chronotable", -1))
-            if table is None or message.lsn is None or message.seq is None or message.lsn < table.marker:
+            if table is None or message.lsn is None or message.seq is None:
                 continue
             if event["event"] == "chunk_created":
+                # Also below the marker: the batch that had it may be in the lake without having been recorded.
                 created.append((event["chunk"], message.lsn))
-            elif event["event"] == "chunk_truncated":
+            elif event["event"] == "chunk_truncated" and message.lsn >= table.marker:
                 yield Block(table.id, _reset(table, message.lsn, message.seq, event))
         crash_point("read.in_peek")
     crash_point("read.after_peek")
