@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from thermocline.stack import Stack
 
 BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
+TRIES = 20
 _numbers = itertools.count(1)
 
 
@@ -70,7 +71,10 @@ def let_go(lake: Lake, table: str, day: int) -> None:
     prover = lake.stack.prover(on_spark=day == 0)
     with feeding(lake):
         assert prover.prove(oid).equal
-        outcome = drop.drop_chunk(lake.dsn, oid, check_lake=prover.look)
+        for _ in range(TRIES):
+            outcome = drop.drop_chunk(lake.dsn, oid, check_lake=prover.look)
+            if outcome.reason is None or outcome.reason.code != "busy":
+                break
     assert outcome.reason is None
 
 
