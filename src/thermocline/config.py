@@ -128,7 +128,7 @@ class FeedSettings(_Section):
     interval: float = Field(
         60, ge=0, le=3600, description="Seconds between two commits to the lake; sooner when a batch is full."
     )
-    window_mb: int = Field(128, ge=1, le=4096, description="Most of the write-ahead log that one batch takes, in MB.")
+    window_mb: int = Field(1024, ge=1, le=4096, description="Most of the write-ahead log that one batch takes, in MB.")
 
 
 class LogSettings(_Section):

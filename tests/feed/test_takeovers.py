@@ -236,7 +236,7 @@ def test_a_table_that_leaves_while_a_batch_of_it_is_settled(lake: Lake) -> None:
         assert stream is not None
         slot = feed.ledger.slot_state(stream.slot)
         assert slot is not None
-        batch = batches.carry(feed.ledger.reading(lake.dsn, stream, slot.flushed), feed.targets())
+        batch = batches.carry(*feed.reading(stream, slot.flushed))
         assert batch.files
         lake.run("SELECT lakets.disable_sync('m')")
         feed.tend()

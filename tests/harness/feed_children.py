@@ -236,8 +236,7 @@ def _batch(feed: Feed, what: Run) -> None:
         end = min(slot.flushed, slot.confirmed + what.settings.feed.window_mb * 1024 * 1024)
         if end <= slot.confirmed:
             return
-        reading = ledger.reading(feed.dsn, stream, end)
-    feed.settle(batches.carry(reading, feed.targets()))
+    feed.settle(batches.carry(*feed.reading(stream, end)))
 
 
 _MODES: dict[str, Any] = {"drain": _drain, "steps": _steps, "tend": _tend, "serve": _serve, "resync": _resync}

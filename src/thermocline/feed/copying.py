@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from psycopg import errors as pg
 from psycopg import sql
 
+from thermocline import log as logs
 from thermocline.crash import crash_point
 from thermocline.errors import Busy, Refused
 from thermocline.feed import writing
@@ -21,6 +22,7 @@ from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Iterator
     from datetime import datetime
 
@@ -28,11 +30,14 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
     from thermocline.feed.reading import SyncedTable
-    from thermocline.feed.writing import File, Target
+    from thermocline.feed.writing import Target
 
+log = logs.get(__name__)
 # Writers that come after us in the queue for the chunk wait no longer than this.
 LOCK_MILLISECONDS = 50
-_PAGES_OF_A_PART = 4096
+# What is copied in one job: enough to keep every core busy, and no more snapshots open for no longer than that takes.
+_PAGES_OF_A_JOB = 1 << 16
+_CHUNKS_OF_A_JOB = 16
 
 
 class ChunkBusy(Busy):
@@ -58,6 +63,7 @@ class Chunk:
 class Standing:
     """A moment at which a chunk stands still: the snapshot shows exactly what was committed below the position."""
 
+    chunk: Chunk
     snapshot: str
     position: int
     pages: int
@@ -82,7 +88,6 @@ class Part:
     """A part of a chunk for one task."""
 
     dsn: str = field(repr=False)
-    chunk: Chunk
     table: SyncedTable
     standing: Standing
     pages: rows.Pages
@@ -90,28 +95,42 @@ class Part:
 
 
 @contextmanager
+def standing_together(dsn: str, waiting: deque[Chunk], *, timeout: int) -> Iterator[list[Standing]]:
+    """The first of the chunks that wait, as many as make one job, each at its own moment; busy ones are left out."""
+    with ExitStack() as moments:
+        standing: list[Standing] = []
+        while waiting and len(standing) < _CHUNKS_OF_A_JOB and sum(one.pages for one in standing) < _PAGES_OF_A_JOB:
+            chunk = waiting.popleft()
+            try:
+                standing.append(moments.enter_context(standing_still(dsn, chunk, timeout=timeout)))
+            except Busy as error:
+                log.info("chunk busy", chunk=chunk.name, reason=error.message)
+        yield standing
+
+
+@contextmanager
 def standing_still(dsn: str, chunk: Chunk, *, timeout: int) -> Iterator[Standing]:
     """A snapshot and its position; the snapshot lives as long as the block."""
-    with connect(dsn, timeout=timeout) as reader, connect(dsn, timeout=timeout) as locker:
+    with connect(dsn, timeout=timeout) as reader:
         # The lock comes before the snapshot, or a TRUNCATE in between would show an empty table.
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         reader.execute("SET LOCAL lock_timeout = '2s'")
         _lock(reader, chunk, "ACCESS SHARE")
-        locker.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_MILLISECONDS}ms")))
-        locker.execute("SET LOCAL synchronous_commit = on")
-        _lock(locker, chunk, "SHARE")
-        crash_point("copy.locked")
-        # Whoever had written to the chunk is visible now, and nobody writes until the position is taken.
-        (position,) = _one(locker, query("copy_position"), {"table": chunk.table, "chunk": chunk.oid})
-        crash_point("copy.positioned")
-        snapshot, pages = _one(reader, query("copy_snapshot"), {"chunk": chunk.oid})
-        locker.commit()  # flushed past the position, too
-        crash_point("copy.standing")
-        (flushed,) = _one(locker, "SELECT pg_current_wal_flush_lsn()::text")
-        locker.rollback()
+        with connect(dsn, timeout=timeout) as locker:
+            locker.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_MILLISECONDS}ms")))
+            locker.execute("SET LOCAL synchronous_commit = on")
+            _lock(locker, chunk, "SHARE")
+            crash_point("copy.locked")
+            # Whoever had written to the chunk is visible now, and nobody writes until the position is taken.
+            (position,) = _one(locker, query("copy_position"), {"table": chunk.table, "chunk": chunk.oid})
+            crash_point("copy.positioned")
+            snapshot, pages = _one(reader, query("copy_snapshot"), {"chunk": chunk.oid})
+            locker.commit()  # flushed past the position, too
+            crash_point("copy.standing")
+            (flushed,) = _one(locker, "SELECT pg_current_wal_flush_lsn()::text")
         if number(flushed) < number(position):
             raise Refused(f"The log is not on the disk up to {position}, so {chunk.name} cannot be copied now.")
-        yield Standing(snapshot, number(position), pages)
+        yield Standing(chunk, snapshot, number(position), pages)
 
 
 def _lock(session: Connection, chunk: Chunk, mode: str) -> None:
@@ -128,27 +147,24 @@ def _one(session: Connection, statement: Any, parameters: Any = None) -> tuple[A
     return row
 
 
-def parts(dsn: str, chunk: Chunk, table: SyncedTable, standing: Standing) -> list[Part]:
-    """The chunk in parts of some ten thousand rows or more; none if it was empty. Each row has its own number."""
-    number_of = -(-standing.pages // _PAGES_OF_A_PART)
+def parts(dsn: str, table: SyncedTable, standing: Standing) -> list[Part]:
+    """A chunk in parts of some ten thousand rows or more; none if it was empty. Each row has its own number."""
     # A page has fewer than 2^12 rows of at least a byte, so that the numbers of two parts never meet.
-    return [
-        Part(dsn, chunk, table, standing, pages, pages.first << 12) for pages in rows.split(standing.pages, number_of)
-    ]
+    return [Part(dsn, table, standing, pages, pages.first << 12) for pages in rows.split(standing.pages)]
 
 
-def copy(target: Target, part: Part) -> Iterator[File]:
-    """Read a part and write its files."""
+def copy(target: Target, part: Part) -> Iterator[tuple[int, DataFile]]:
+    """Read a part and write its files; each comes with the chunk that it is of."""
     for result in writing.write(_blocks(part), {part.table.id: target}):
         if not isinstance(result, Ending):
-            yield result
+            yield part.standing.chunk.oid, result.data_file
 
 
 def _blocks(part: Part) -> Iterator[Block | Ending]:
     seq = part.first_seq
     found = rows.read(
         part.dsn,
-        part.chunk.name,
+        part.standing.chunk.name,
         part.table.columns,
         finite=part.table.time_column,
         snapshot=part.standing.snapshot,

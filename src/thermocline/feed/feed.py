@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from thermocline.feed.batches import Batch
     from thermocline.feed.copying import Chunk
     from thermocline.feed.ledger import Stream
-    from thermocline.feed.reading import SyncedTable
+    from thermocline.feed.reading import Reading, SyncedTable
     from thermocline.feed.writing import File
     from thermocline.lake.catalogs import CatalogDescription
     from thermocline.lake.tasks import Runner
@@ -226,9 +227,10 @@ class Feed:
         """Bounded, however much is waiting."""
         return min(flushed, slot_confirmed + self.settings.window_mb * 1024 * 1024)
 
-    def targets(self) -> dict[int, Target]:
-        """Where files are written, by table."""
-        return {table: Target(opened.metadata, opened.io) for table, opened in list(self._histories.items())}
+    def reading(self, stream: Stream, end: int) -> tuple[Reading, dict[int, Target]]:
+        """What a batch needs: what to read, and where the files of each table go."""
+        targets = {table: Target(opened.metadata, opened.io) for table, opened in list(self._histories.items())}
+        return self.ledger.reading(self.dsn, stream, end), targets
 
     def step(self) -> int | None:
         """Carry one batch in this process; returns its end, or None when nothing was waiting."""
@@ -242,9 +244,9 @@ class Feed:
         end = self.end_of_batch(slot.confirmed, slot.flushed)
         if end <= slot.confirmed:
             return None
-        reading = self.ledger.reading(self.dsn, stream, end)
+        reading, targets = self.reading(stream, end)
         crash_point("batch.planned")
-        batch = carry(reading, self.targets())
+        batch = carry(reading, targets)
         self.settle(batch)
         return batch.ending.end
 
@@ -361,32 +363,40 @@ class Feed:
         return [chunk for chunk in waiting if chunk.table not in streaming or self._seen[chunk.oid] < stream.position]
 
     def copy(self, chunks: Sequence[Chunk]) -> int:
-        """Copy chunks, small ones together in one commit; returns how many were too busy to be copied now."""
+        """Copy chunks, some in a job, small ones together in a commit; returns how many were too busy for now."""
         tables = {state.table.id: state.table for state in self.ledger.tables()}
-        busy = 0
-        held: list[copying.Copied] = []
+        by_table: dict[int, deque[Chunk]] = {}
         for chunk in chunks:
-            if chunk.table not in self._histories or chunk.table not in tables:
-                continue
-            if held and (held[0].chunk.table != chunk.table or sum(one.rows for one in held) >= _COPIED_ROWS):
-                self._append_copies(tables[held[0].chunk.table], held)
-                held = []
-            try:
-                held.append(self._read_chunk(chunk, tables[chunk.table]))
-                crash_point("copy.chunk_read")
-            except Busy as error:
-                log.info("chunk busy", chunk=chunk.name, reason=error.message)
-                busy += 1
-        if held:
-            self._append_copies(tables[held[0].chunk.table], held)
+            if chunk.table in self._histories and chunk.table in tables:
+                by_table.setdefault(chunk.table, deque()).append(chunk)
+        busy = 0
+        for table, waiting in by_table.items():
+            held: list[copying.Copied] = []
+            while waiting:
+                before = len(waiting)
+                copied = self._read_chunks(waiting, tables[table])
+                busy += before - len(waiting) - len(copied)
+                held += copied
+                if sum(one.rows for one in held) >= _COPIED_ROWS or (held and not waiting):
+                    self._append_copies(tables[table], held)
+                    held = []
         return busy
 
-    def _read_chunk(self, chunk: Chunk, table: SyncedTable) -> copying.Copied:
-        opened = self._histories[chunk.table]
-        with copying.standing_still(self.dsn, chunk, timeout=self._timeout) as standing:
-            target = Target(opened.metadata, opened.io)
-            files = self._runner.run(partial(copying.copy, target), copying.parts(self.dsn, chunk, table, standing))
-        return copying.Copied(chunk, standing.position, tuple(file.data_file for file in files))
+    def _read_chunks(self, waiting: deque[Chunk], table: SyncedTable) -> list[copying.Copied]:
+        """The first of those that wait; their files are written, and nothing points at them yet."""
+        opened = self._histories[table.id]
+        target = Target(opened.metadata, opened.io)
+        files: dict[int, list[DataFile]] = {}
+        try:
+            with copying.standing_together(self.dsn, waiting, timeout=self._timeout) as standing:
+                tasks = [part for one in standing for part in copying.parts(self.dsn, table, one)]
+                for chunk, file in self._runner.run(partial(copying.copy, target), tasks):
+                    files.setdefault(chunk, []).append(file)
+        except Busy as error:
+            log.info("chunks busy", table=table.source, reason=error.message)
+            return []
+        crash_point("copy.chunk_read")
+        return [copying.Copied(one.chunk, one.position, tuple(files.get(one.chunk.oid, ()))) for one in standing]
 
     def _append_copies(self, table: SyncedTable, copied: Sequence[copying.Copied]) -> None:
         opened = self._histories[table.id]

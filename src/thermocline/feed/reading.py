@@ -84,32 +84,6 @@ class Ending:
     told: bool = False
     """Whether somebody's message was read who may wait for it."""
 
-    def to_json(self) -> str:
-        """For the way through Spark."""
-        return json.dumps(
-            {
-                "end": self.end,
-                "transactions": self.transactions,
-                "markers": {str(table): marker for table, marker in self.markers.items()},
-                "created": self.created,
-                "troubles": {str(table): reason for table, reason in self.troubles.items()},
-                "told": self.told,
-            }
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Ending:
-        """The way back."""
-        read = json.loads(text)
-        return cls(
-            read["end"],
-            read["transactions"],
-            {int(table): marker for table, marker in read["markers"].items()},
-            tuple((chunk, position) for chunk, position in read["created"]),
-            {int(table): reason for table, reason in read["troubles"].items()},
-            read["told"],
-        )
-
 
 def peek(reading: Reading) -> Iterator[pa.Array]:
     """The messages of the slot up to an end, as they come; the slot stays where it is."""

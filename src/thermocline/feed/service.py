@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from thermocline import log as logs
@@ -65,6 +66,7 @@ class Service:
             for _ in range(int(_PATIENCE / _TEND_SECONDS)):
                 while carrier.carried < target and self._feed.stream is not None:
                     self._check(carrier, query)
+                    news(replace(progress, position=max(progress.position, carrier.carried)))
                     if self._stop.wait(0.05):
                         return progress
                 progress = self._feed.tend()

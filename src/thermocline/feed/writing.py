@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # A file is begun anew when its rows take this much memory: what is held is bounded by the files that are open.
 FILE_BYTES = 96 << 20
-HELD_BYTES = 192 << 20
+HELD_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from thermocline.lake.tasks import Runner
 
 log = logs.get(__name__)
-_PAGES_OF_A_PART = 4096
 _POLL = 0.05
 
 
@@ -143,10 +142,7 @@ class Prover:
             control.commit()
             with self._standing(chunk) as (evidence, snapshot, pages):
                 crash_point("receipt.snapshot")
-                parts = [
-                    _HotPart(self._dsn, chunk, snapshot, part)
-                    for part in rows.split(pages, -(-pages // _PAGES_OF_A_PART))
-                ]
+                parts = [_HotPart(self._dsn, chunk, snapshot, part) for part in rows.split(pages)]
                 fence = _fence(control, chunk)
                 hot = sum(self._runner.run(_hot_content, parts), Content())
             if hot.rows != evidence["row_count"]:

@@ -63,6 +63,8 @@ class Pages:
 
 
 MOST_PAGES = 2**32 - 1
+# What one task reads: 64 MB of a table.
+_PAGES_OF_A_PART = 8192
 
 
 def columns_of(session: Connection, table_oid: int) -> tuple[Column, ...]:
@@ -73,12 +75,11 @@ def columns_of(session: Connection, table_oid: int) -> tuple[Column, ...]:
     )
 
 
-def split(pages: int, parts: int) -> list[Pages]:
+def split(pages: int) -> list[Pages]:
     """A table of so many pages in parts of about the same size; the last one has no end."""
-    bounds = sorted({pages * part // parts for part in range(parts)})
-    if not bounds:
-        return []
-    return [Pages(first, last) for first, last in zip(bounds, [*bounds[1:], MOST_PAGES], strict=True)]
+    parts = -(-pages // _PAGES_OF_A_PART)
+    bounds = [pages * part // parts for part in range(parts)]
+    return [Pages(first, last) for first, last in zip(bounds, [*bounds[1:], MOST_PAGES], strict=False)]
 
 
 def read(

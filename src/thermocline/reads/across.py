@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from thermocline.hot.rows import Column, Pages
 
-_PAGES_OF_A_PART = 4096
 _ATTEMPTS = 5
 
 
@@ -159,7 +158,7 @@ class Reader:
         parts = [
             _Part(self._dsn, chunk.name, standing.columns, standing.time_column, standing.snapshot, pages)
             for chunk in standing.chunks
-            for pages in rows.split(chunk.pages, -(-chunk.pages // _PAGES_OF_A_PART))
+            for pages in rows.split(chunk.pages)
         ]
         if not parts:
             return self._spark.createDataFrame([], schema)
