@@ -21,6 +21,7 @@ from thermocline.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyiceberg.table.snapshots import Snapshot
     from pyspark.sql import SparkSession
 
 COLUMNS = "ts timestamptz NOT NULL, sensor int8, v1 float8, v2 float8, n int4, tag text"
@@ -119,9 +120,17 @@ class Ground:
 
     def lake_rows(self, name: str) -> int:
         """How many entries the history of a table has."""
-        with self.stack.catalog(LAKE) as catalog:
-            snapshot = catalog.load_table(f"public.lb_{name}_history").current_snapshot()
+        snapshot = self._newest_snapshot(name)
         return int(snapshot.summary.get("total-records") or 0) if snapshot and snapshot.summary else 0
+
+    def committed_at(self, name: str) -> float:
+        """When the newest snapshot of a history was committed, in seconds of the clock."""
+        snapshot = self._newest_snapshot(name)
+        return snapshot.timestamp_ms / 1000 if snapshot else 0
+
+    def _newest_snapshot(self, name: str) -> Snapshot | None:
+        with self.stack.catalog(LAKE) as catalog:
+            return catalog.load_table(f"public.lb_{name}_history").current_snapshot()
 
     def drain(self) -> None:
         """Bring everything to the lake now."""

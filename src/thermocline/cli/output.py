@@ -41,6 +41,9 @@ class Output(Protocol):
         """What went wrong and what to do."""
 
 
+_NEWS_SECONDS = 10
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Whoever read us has gone: that is for the command to take calmly, not for Rich to exit with 1."""
@@ -56,15 +59,28 @@ class TextOutput:
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """A spinner on a terminal; elsewhere a line when it begins to take time and one when it is done."""
+        """A spinner on a terminal; elsewhere a line when it begins, one when it is done, a few in between."""
         began = time.monotonic()
         if self.err.is_terminal:
             with self.err.status(escape(title)) as status:
                 yield lambda news: status.update(f"{escape(title)}: {escape(news)}")
         else:
             self.err.print(f"{escape(title)} ...")
-            yield lambda news: self.err.print(f"  {escape(news)}")
+            yield self._seldom()
         self.err.print(f"[green]✓[/] {escape(title)} [dim]{time.monotonic() - began:.1f} s[/]")
+
+    def _seldom(self) -> Callable[[str], None]:
+        """News for a log file: when there is something new to say, and not more often than now and then."""
+        said, at = "", float("-inf")
+
+        def tell(news: str) -> None:
+            nonlocal said, at
+            now = time.monotonic()
+            if news != said and now - at >= _NEWS_SECONDS:
+                said, at = news, now
+                self.err.print(f"  {escape(news)}")
+
+        return tell
 
     def say(self, text: str) -> None:
         """A sentence; may hold Rich markup."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
+from thermocline.ahead import ahead
 from thermocline.feed import writing
 from thermocline.feed.reading import Ending, read
 
@@ -15,10 +14,6 @@ if TYPE_CHECKING:
 
     from thermocline.feed.reading import Reading
     from thermocline.feed.writing import File, Target
-
-T = TypeVar("T")
-# Blocks that wait to be written: as many as are needed for the reader to go on while a file is being closed.
-_AHEAD = 2
 
 
 @dataclass(frozen=True)
@@ -37,19 +32,6 @@ def carry(reading: Reading, targets: Mapping[int, Target]) -> Batch:
 def carried(reading: Reading, targets: Mapping[int, Target]) -> Iterator[File | Ending]:
     """Files as they are written, then the ending. Blocks are read while the ones before them are being written."""
     return writing.write(ahead(read(reading)), targets)
-
-
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items, made by a thread of their own, a few of them before they are asked for."""
-    ended = object()
-    thread = ThreadPoolExecutor(1, "reading")
-    try:
-        coming = deque(thread.submit(next, items, ended) for _ in range(_AHEAD))
-        while (item := coming.popleft().result()) is not ended:
-            coming.append(thread.submit(next, items, ended))
-            yield cast("T", item)
-    finally:
-        thread.shutdown(cancel_futures=True)
 
 
 def gathered(results: Iterable[File | Ending]) -> Batch:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
+from thermocline.ahead import ahead
 from thermocline.crash import crash_point
 from thermocline.feed.pgoutput import Decoder
 from thermocline.feed.positions import text
@@ -106,7 +107,7 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
     troubles: dict[int, str] = {}
     by_id = {table.id: table for table in reading.tables.values()}
     crash_point("read.before_peek")
-    for data in peek(reading):
+    for data in ahead(peek(reading)):
         decoded = decoder.decode(data)
         end, transactions = max(end, decoded.end_lsn or 0), transactions + decoded.transactions
         for change in decoded.changes:
