@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 # A file is begun anew when its rows take this much memory: what is held is bounded by the files that are open.
-FILE_BYTES = 96 << 20
+FILE_BYTES = 64 << 20
 HELD_BYTES = 128 << 20
 
 
