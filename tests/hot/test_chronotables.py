@@ -182,8 +182,15 @@ def test_every_reason_against_it_is_listed_at_once_and_nothing_changes_k4(db: ps
     db.execute("CREATE TABLE bad (id int PRIMARY KEY REFERENCES other, ts timestamptz)")
     db.execute("INSERT INTO other VALUES (1), (2)")
     db.execute("INSERT INTO bad VALUES (1, NULL), (2, 'infinity')")
-    db.execute("CREATE VIEW seen AS SELECT * FROM bad")
-    db.execute("ALTER TABLE bad ENABLE ROW LEVEL SECURITY")
+    db.execute("CREATE MATERIALIZED VIEW seen AS SELECT * FROM bad")
+    db.execute("CREATE TABLE later (id int REFERENCES bad, was bad)")
+    db.execute("CREATE RULE quiet AS ON DELETE TO bad DO INSTEAD NOTHING")
+    db.execute("CREATE VIEW all_of_it AS SELECT * FROM bad")
+    db.execute("CREATE FUNCTION f() RETURNS bigint BEGIN ATOMIC SELECT count(*) FROM all_of_it; END")
+    db.execute("CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+    db.execute(
+        "CREATE TRIGGER rows AFTER INSERT ON bad REFERENCING NEW TABLE AS news FOR EACH ROW EXECUTE FUNCTION g()"
+    )
     with pytest.raises(psycopg.errors.RaiseException) as caught:
         db.execute("SELECT lakets.create_chronotable('bad', 'ts', '1 month 1 day')")
     said = str(caught.value)
@@ -191,9 +198,12 @@ def test_every_reason_against_it_is_listed_at_once_and_nothing_changes_k4(db: ps
         "the chunk interval 1 mon 1 day mixes months",
         "2 of its rows have no finite ts",
         "its primary key bad_pkey does not contain the time column ts",
-        "it has the foreign key bad_id_fkey",
-        "it has row security",
-        "the view public.seen depends on it",
+        "public.later refers to it with the foreign key later_id_fkey",
+        "public.later has the column was of its row type",
+        "the materialised view public.seen depends on it",
+        "it has the rule quiet",
+        "it has the trigger rows for each row with transition tables",
+        "the function public.f() depends on it or on a view of it",
     ):
         assert reason in said
     assert caught.value.diag.message_hint == "Nothing was changed. Mend what is listed and call again."

@@ -28,7 +28,8 @@ BEGIN
             v_table.schema_name, v_table.table_name, p_range_start, p_range_end, v_chunk
             USING HINT = 'Rename or drop that table if it is not a part of the ChronoTable.';
     END IF;
-    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', v_chunk, v_table.table_oid::regclass);
+    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)%s', v_chunk, v_table.table_oid::regclass,
+                   ' WITH (' || nullif(array_to_string(v_table.chunk_options, ', '), '') || ')');
     EXECUTE format('ALTER TABLE %s OWNER TO %I', v_chunk,
                    (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = v_table.table_oid));
     EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_chunk);

@@ -32,18 +32,21 @@ BEGIN
             USING HINT = 'Look for rows with a wrong time, or choose longer chunks.';
     END IF;
     -- The grid is counted from its origin, never from the chunk before: months differ, and nothing may drift.
+    -- Of each step the part that nothing covers: another interval's chunks may end in the middle of one.
     FOR v_from, v_to IN
-        SELECT DISTINCT b, lakets.time_bucket(v_step, b + v_step + v_step / 2)
-        FROM generate_series(v_start, v_stop + v_step, least(v_step, interval '20 days')) g,
-             lakets.time_bucket(v_step, g) b
-        WHERE b <= v_stop AND NOT EXISTS (
-            SELECT FROM lakets._chunk_metadata m
-            WHERE m.chronotable_id = p_chronotable_id AND m.status <> 'dropped'
-              AND m.range_start < lakets.time_bucket(v_step, b + v_step + v_step / 2) AND m.range_end > b)
-          AND NOT EXISTS (
-            SELECT FROM thermocline.dropped_range d
-            WHERE d.chronotable_id = p_chronotable_id
-              AND d.range_start < lakets.time_bucket(v_step, b + v_step + v_step / 2) AND d.range_end > b)
+        SELECT lower(gap), upper(gap)
+        FROM (SELECT DISTINCT b AS begins, lakets.time_bucket(v_step, b + v_step + v_step / 2) AS ends
+              FROM generate_series(v_start, v_stop + v_step, least(v_step, interval '20 days')) g,
+                   lakets.time_bucket(v_step, g) b
+              WHERE b <= v_stop) step,
+             LATERAL (SELECT range_agg(tstzrange(m.range_start, m.range_end)) AS taken FROM (
+                          SELECT range_start, range_end FROM lakets._chunk_metadata
+                          WHERE chronotable_id = p_chronotable_id AND status <> 'dropped'
+                          UNION ALL
+                          SELECT range_start, range_end FROM thermocline.dropped_range
+                          WHERE chronotable_id = p_chronotable_id
+                      ) m WHERE m.range_start < step.ends AND m.range_end > step.begins) known,
+             LATERAL unnest(tstzmultirange(tstzrange(step.begins, step.ends)) - coalesce(known.taken, '{}')) gap
         ORDER BY 1
     LOOP
         PERFORM lakets._create_chunk(p_chronotable_id, v_from, v_to);

@@ -34,19 +34,10 @@ BEGIN
         v_reasons := v_reasons || text 'it inherits or is inherited from';
     END IF;
 
-    IF p_chunk_interval IS NULL OR p_chunk_interval <= interval '0' THEN
-        v_reasons := v_reasons || format('the chunk interval %s is not positive', p_chunk_interval);
-    ELSIF extract(year FROM p_chunk_interval) * 12 + extract(month FROM p_chunk_interval) > 0
-          AND p_chunk_interval <> make_interval(
-              months => (extract(year FROM p_chunk_interval) * 12 + extract(month FROM p_chunk_interval))::int) THEN
-        v_reasons := v_reasons || format('the chunk interval %s mixes months with days or hours', p_chunk_interval);
-    ELSIF p_chunk_interval < interval '1 second' OR extract(microseconds FROM p_chunk_interval)::bigint % 1000000 <> 0 THEN
-        v_reasons := v_reasons || format('the chunk interval %s is not of whole seconds', p_chunk_interval);
-    END IF;
-
     SELECT * INTO v_column FROM pg_attribute
     WHERE attrelid = p_table AND attname = p_time_column AND attnum > 0 AND NOT attisdropped;
-    IF NOT FOUND THEN
+    v_reasons := v_reasons || lakets._reasons_against_interval(p_chunk_interval, v_column.atttypid);
+    IF v_column.attnum IS NULL THEN
         v_reasons := v_reasons || format('it has no column %I', p_time_column);
     ELSE
         v_type := format_type(v_column.atttypid, NULL);
@@ -54,9 +45,6 @@ BEGIN
             v_reasons := v_reasons || format('its column %I is of type %s, not timestamptz, timestamp or date',
                                              p_time_column, v_type);
         ELSE
-            IF v_type = 'date' AND extract(epoch FROM p_chunk_interval)::bigint % 86400 <> 0 THEN
-                v_reasons := v_reasons || format('its time column is a date, so chunks of %s make no sense', p_chunk_interval);
-            END IF;
             EXECUTE format('SELECT count(*) FROM %s WHERE %2$I IS NULL OR NOT isfinite(%2$I)',
                            p_table::regclass, p_time_column) INTO v_bad;
             IF v_bad > 0 THEN
@@ -82,28 +70,40 @@ BEGIN
     -- What the conversion cannot carry over yet is refused, never dropped in silence.
     SELECT v_reasons || coalesce(array_agg(reason ORDER BY reason), '{}') INTO v_reasons
     FROM (
-        SELECT format('it has the foreign key %I', conname) AS reason
-        FROM pg_constraint WHERE conrelid = p_table AND contype = 'f'
-        UNION ALL
-        SELECT format('%s refers to it with the foreign key %I', conrelid::regclass, conname)
+        SELECT format('%s refers to it with the foreign key %I, which would keep every chunk', conrelid::regclass, conname) AS reason
         FROM pg_constraint WHERE confrelid = p_table AND contype = 'f' AND conrelid <> p_table
         UNION ALL
         SELECT format('it has the exclusion constraint %I', conname)
         FROM pg_constraint WHERE conrelid = p_table AND contype = 'x'
         UNION ALL
-        SELECT format('it has the trigger %I', tgname) FROM pg_trigger WHERE tgrelid = p_table AND NOT tgisinternal
+        SELECT format('it has the trigger %I for each row with transition tables, which partitioned tables cannot have', tgname)
+        FROM pg_trigger
+        WHERE tgrelid = p_table AND NOT tgisinternal AND tgtype & 1 = 1 AND (tgoldtable IS NOT NULL OR tgnewtable IS NOT NULL)
         UNION ALL
         SELECT format('it has the rule %I', rulename) FROM pg_rewrite WHERE ev_class = p_table
-        UNION ALL
-        SELECT 'it has row security' WHERE v_class.relrowsecurity
         UNION ALL
         SELECT format('it is in the publication %I', p.pubname)
         FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = p_table
         UNION ALL
-        SELECT DISTINCT format('the view %s depends on it', w.ev_class::regclass)
-        FROM pg_depend d JOIN pg_rewrite w ON w.oid = d.objid
-        WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p_table
-          AND w.ev_class <> p_table
+        SELECT format('the materialised view %s depends on it', f.view_oid::regclass)
+        FROM lakets._views_of(p_table) f WHERE f.kind = 'm'
+        UNION ALL
+        SELECT format('the view %s depends on it and has the rule %I', f.view_oid::regclass, w.rulename)
+        FROM lakets._views_of(p_table) f JOIN pg_rewrite w ON w.ev_class = f.view_oid AND w.rulename <> '_RETURN'
+        WHERE f.kind = 'v'
+        UNION ALL
+        SELECT DISTINCT format('the function %s depends on it or on a view of it', d.objid::regprocedure)
+        FROM pg_depend d
+        WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_class'::regclass
+          AND (d.refobjid = p_table OR d.refobjid IN (SELECT view_oid FROM lakets._views_of(p_table)))
+        UNION ALL
+        SELECT DISTINCT format('%s has the column %I of its row type', a.attrelid::regclass, a.attname)
+        FROM pg_type y JOIN pg_attribute a ON a.atttypid IN (y.oid, y.typarray) AND a.attrelid <> p_table
+        WHERE y.typrelid = p_table AND NOT a.attisdropped
+          AND a.attrelid NOT IN (SELECT view_oid FROM lakets._views_of(p_table))
+        UNION ALL
+        SELECT format('it is in the tablespace %I', (SELECT spcname FROM pg_tablespace WHERE oid = v_class.reltablespace))
+        WHERE v_class.reltablespace <> 0
     ) found;
     RETURN v_reasons;
 END

@@ -1,5 +1,6 @@
--- What a table has that LIKE does not copy, as statements to run once its successor carries its name: owner, keys,
--- indexes, grants and the comment. Built before anything is renamed, so that every name is still the old one.
+-- What a table has that LIKE does not copy, as statements to run once its successor carries its name: keys, indexes,
+-- foreign keys, row security, rights, comments, triggers, owner and views. Built before anything is renamed, so that every
+-- name is still the old one. Triggers come after the rows: they fired for them long ago.
 CREATE OR REPLACE FUNCTION lakets._statements_after_conversion(p_table oid) RETURNS text[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -8,30 +9,41 @@ AS $$
         SELECT c.*, format('%I.%I', n.nspname, c.relname) AS full_name
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_table
     ), statements (step, name, statement) AS (
-        SELECT 1, k.conname, format('ALTER TABLE %s ADD CONSTRAINT %I %s', t.full_name, k.conname, pg_get_constraintdef(k.oid))
-        FROM t JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype IN ('p', 'u')
+        SELECT CASE k.contype WHEN 'f' THEN 3 ELSE 1 END, k.conname::text,
+               format('ALTER TABLE %s ADD CONSTRAINT %I %s', t.full_name, k.conname, pg_get_constraintdef(k.oid))
+        FROM t JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype IN ('p', 'u', 'f')
         UNION ALL
         SELECT 2, i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid)
         FROM t JOIN pg_index i ON i.indrelid = t.oid
         WHERE NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.conrelid = t.oid)
         UNION ALL
-        SELECT 3, a.privilege_type || a.grantee, format('GRANT %s ON %s TO %s%s', a.privilege_type, t.full_name,
-               CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
-               CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-        FROM t, aclexplode(t.relacl) a WHERE a.grantee <> t.relowner
+        SELECT 4, p.polname::text,
+               format('CREATE POLICY %I ON %s AS %s FOR %s TO %s', p.polname, t.full_name,
+                      CASE WHEN p.polpermissive THEN 'PERMISSIVE' ELSE 'RESTRICTIVE' END,
+                      CASE p.polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE'
+                                    WHEN 'd' THEN 'DELETE' ELSE 'ALL' END,
+                      (SELECT string_agg(CASE role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(role)) END, ', ')
+                       FROM unnest(p.polroles) role))
+               || coalesce(' USING (' || pg_get_expr(p.polqual, p.polrelid) || ')', '')
+               || coalesce(' WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')', '')
+        FROM t JOIN pg_policy p ON p.polrelid = t.oid
         UNION ALL
-        SELECT 3, b.attname || a.privilege_type || a.grantee, format('GRANT %s (%I) ON %s TO %s%s', a.privilege_type, b.attname,
-               t.full_name, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
-               CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-        FROM t JOIN pg_attribute b ON b.attrelid = t.oid AND b.attacl IS NOT NULL, aclexplode(b.attacl) a
+        SELECT 5, 'enable', format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', t.full_name) FROM t WHERE t.relrowsecurity
         UNION ALL
-        SELECT 4, '', format('COMMENT ON TABLE %s IS %L', t.full_name, obj_description(t.oid, 'pg_class'))
-        FROM t WHERE obj_description(t.oid, 'pg_class') IS NOT NULL
+        SELECT 5, 'force', format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', t.full_name) FROM t WHERE t.relforcerowsecurity
         UNION ALL
-        SELECT 5, '', format('ALTER TABLE %s OWNER TO %I', t.full_name, pg_get_userbyid(t.relowner)) FROM t
+        SELECT 6, g.statement, g.statement FROM lakets._grants_of(p_table) g
+        UNION ALL
+        SELECT 7, '', c.statement FROM lakets._comments_of(p_table) c WHERE c.statement LIKE 'COMMENT ON TABLE%'
+        UNION ALL
+        SELECT 8, lpad(o.at::text, 6), o.statement FROM lakets._triggers_of(p_table) WITH ORDINALITY o (statement, at)
+        UNION ALL
+        SELECT 9, '', format('ALTER TABLE %s OWNER TO %I', t.full_name, pg_get_userbyid(t.relowner)) FROM t
+        UNION ALL
+        SELECT 10, lpad(o.at::text, 6), o.statement FROM lakets._views_anew(p_table) WITH ORDINALITY o (statement, at)
     )
     SELECT coalesce(array_agg(statement ORDER BY step, name), '{}') FROM statements
 $$;
 
 COMMENT ON FUNCTION lakets._statements_after_conversion(oid) IS
-    'Statements that give the successor of a table its keys, indexes, grants, comment and owner.';
+    'Statements that give the successor of a table what LIKE does not copy, and make its views anew.';

@@ -20,6 +20,7 @@ DECLARE
     v_columns text;
     v_first   timestamptz;
     v_last    timestamptz;
+    v_before  text[];
     v_after   text[];
     v_do      text;
     v_spare   text := 'thermocline_converting_' || v_old;
@@ -43,9 +44,15 @@ BEGIN
         'SELECT min(%1$I)::timestamptz, max(%1$I)::timestamptz FROM %2$s', p_time_column, v_old::regclass)
         INTO v_first, v_last;
     v_after := lakets._statements_after_conversion(v_old);
+    SELECT coalesce(array_agg(format('DROP VIEW %s', f.view_oid::regclass) ORDER BY f.depth DESC, f.view_oid), '{}')
+    INTO v_before
+    FROM lakets._views_of(v_old) f;
     SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO v_columns
     FROM pg_attribute WHERE attrelid = v_old AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
 
+    FOREACH v_do IN ARRAY v_before LOOP
+        EXECUTE v_do;
+    END LOOP;
     EXECUTE format('ALTER TABLE %s RENAME TO %I', v_old::regclass, v_spare);
     EXECUTE format(
         'CREATE TABLE %I.%I (LIKE %s INCLUDING ALL EXCLUDING INDEXES) PARTITION BY RANGE (%I)',
@@ -53,8 +60,9 @@ BEGIN
     v_new := to_regclass(format('%I.%I', p_schema_name, p_table_name));
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', v_new::regclass, p_time_column);
     EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_new::regclass);
-    INSERT INTO lakets._chronotable_registry (schema_name, table_name, time_column, chunk_interval, table_oid)
-    VALUES (p_schema_name, p_table_name, p_time_column, p_chunk_interval, v_new)
+    INSERT INTO lakets._chronotable_registry (schema_name, table_name, time_column, chunk_interval, table_oid, chunk_options)
+    VALUES (p_schema_name, p_table_name, p_time_column, p_chunk_interval, v_new,
+            (SELECT reloptions FROM pg_class WHERE oid = v_old))
     RETURNING id INTO v_id;
     PERFORM lakets._ensure_partitions(v_id, 1, 3, v_first, v_last);
 

@@ -1,0 +1,63 @@
+-- Every table with a tiering policy: how many of its chunks wait, what their going frees, and how far its feed is. What is not
+-- known is NULL, and caught_up is true only if the lake is known to be past the newest change of every chunk that waits.
+CREATE OR REPLACE FUNCTION lakets.show_tiering_status(
+    p_table_name  text DEFAULT NULL,
+    p_schema_name text DEFAULT 'public'
+) RETURNS TABLE (
+    schema_name       text,
+    table_name        text,
+    after             text,
+    active_chunks     int,
+    tiered_chunks     int,
+    pending_chunks    int,
+    reclaimable_bytes bigint,
+    reclaimed_bytes   bigint,
+    cdf_status        text,
+    cdf_lag_bytes     bigint,
+    caught_up         boolean,
+    last_run_at       timestamptz
+)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH asked AS (
+        SELECT r.*, p.after, p.last_run_at, s.status AS sync_status, s.committed_lsn
+        FROM lakets._chronotable_registry r
+        JOIN LATERAL (
+            SELECT coalesce(o.config ->> 'after', o.config ->> 'tier_after') AS after, o.last_run_at
+            FROM lakets._policy_registry o
+            WHERE o.chronotable_id = r.id AND o.policy_type IN ('tiering', 'tiered_retention')
+            ORDER BY coalesce(o.config ->> 'after', o.config ->> 'tier_after')::interval LIMIT 1
+        ) p ON true
+        LEFT JOIN thermocline.synced_table s ON s.chronotable_id = r.id
+        WHERE p_table_name IS NULL OR r.id = lakets._chronotable_id(p_table_name, p_schema_name)
+    ), chunks AS (
+        SELECT a.id, m.status, m.status = 'active' AND m.range_end <= now() - a.after::interval AS pending,
+               CASE m.status WHEN 'dropped' THEN m.size_bytes ELSE pg_total_relation_size(c.oid) END AS bytes,
+               a.committed_lsn >= greatest(m.last_write_lsn, y.position) AS reached
+        FROM asked a
+        JOIN lakets._chunk_metadata m ON m.chronotable_id = a.id
+        LEFT JOIN pg_class c ON c.oid = m.chunk_oid AND m.status <> 'dropped'
+        LEFT JOIN thermocline.chunk_copy y ON y.chunk_oid = m.chunk_oid AND m.status <> 'dropped'
+    ), summed AS (
+        SELECT c.id, count(*) FILTER (WHERE c.status = 'active') AS active, count(*) FILTER (WHERE c.status = 'tiered') AS tiered,
+               count(*) FILTER (WHERE c.pending) AS pending,
+               coalesce(sum(c.bytes) FILTER (WHERE c.status = 'tiered'), 0) AS reclaimable,
+               coalesce(sum(c.bytes) FILTER (WHERE c.status = 'dropped'), 0) AS reclaimed,
+               coalesce(bool_and(c.reached IS TRUE) FILTER (WHERE c.pending), true) AS reached
+        FROM chunks c GROUP BY c.id
+    )
+    SELECT a.schema_name, a.table_name, a.after, s.active::int, s.tiered::int, s.pending::int, s.reclaimable::bigint,
+           s.reclaimed::bigint,
+           CASE WHEN a.sync_status IS NULL OR a.sync_status = 'TERMINATED' THEN 'NONE'
+                WHEN a.sync_status = 'JOINING' THEN 'SNAPSHOTTING' ELSE a.sync_status END,
+           CASE WHEN a.sync_status = 'STREAMING'
+                THEN greatest(0, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), a.committed_lsn))::bigint END,
+           coalesce(a.sync_status = 'STREAMING' AND s.reached, false),
+           a.last_run_at
+    FROM asked a JOIN summed s ON s.id = a.id
+    ORDER BY a.schema_name, a.table_name
+$$;
+
+COMMENT ON FUNCTION lakets.show_tiering_status(text, text) IS
+    'Tables with a tiering policy: chunks that wait, bytes that their going frees, and how far the feed is.';
