@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from thermocline.checks import Check
 from thermocline.errors import PasswordRejected, ThermoclineError, Unreachable
 from thermocline.home import Home
-from thermocline.hot import install, suitability
+from thermocline.hot import install, inventory, suitability
 from thermocline.hot.binaries import Binaries
 from thermocline.hot.connection import check_dsn, connect, where, without_secrets
 from thermocline.hot.embedded import RESET_PASSWORD, EmbeddedServer
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from thermocline.feed.status import FeedStatus
     from thermocline.gate.lifecycle import Lifecycle
     from thermocline.gate.receipt import Prover
+    from thermocline.hot.inventory import ChronoTable, Chunk, Policy
     from thermocline.lake.catalogs import CatalogDescription
     from thermocline.lake.java import Java
     from thermocline.lake.tasks import Runner
@@ -286,6 +287,21 @@ class Stack:
 
         lake = self.catalog_descriptions[catalogs.LAKE]
         return Feed(self.dsn, lake, self.settings.feed, runner, timeout=self.settings.hot.connect_timeout)
+
+    def tables(self) -> list[ChronoTable]:
+        """Every ChronoTable."""
+        with self._advised():
+            return inventory.tables(self.dsn, timeout=self.settings.hot.connect_timeout)
+
+    def chunks(self, table: str) -> list[Chunk]:
+        """The resident chunks of a table."""
+        with self._advised():
+            return inventory.chunks(self.dsn, table, timeout=self.settings.hot.connect_timeout)
+
+    def policies(self) -> list[Policy]:
+        """Every policy."""
+        with self._advised():
+            return inventory.policies(self.dsn, timeout=self.settings.hot.connect_timeout)
 
     def feed_status(self) -> FeedStatus:
         """How far the feed has come."""

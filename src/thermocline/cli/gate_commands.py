@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermocline.cli.invocation import Invocation, Json, Verbose
+from thermocline.cli.invocation import Invocation, Json, Table, Verbose
 from thermocline.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from thermocline.gate.lifecycle import ChunkLine
 
-Table = Annotated[str, typer.Argument(help="A ChronoTable, as readings or plant.readings.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and why.")]
 InProcess = Annotated[
     bool, typer.Option("--in-process", help="Compare in this process instead of on Spark: quicker for a few chunks.")

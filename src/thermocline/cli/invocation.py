@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from thermocline.config import Loaded, Settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Table = Annotated[str, typer.Argument(help="A ChronoTable, as readings or plant.readings.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the log on stderr as well.")]
 
 

@@ -16,7 +16,15 @@ import typer
 
 from thermocline import __version__
 from thermocline import log as logs
-from thermocline.cli import demo, feed_commands, gate_commands, inform_commands, read_commands, stack_commands
+from thermocline.cli import (
+    demo,
+    feed_commands,
+    gate_commands,
+    inform_commands,
+    read_commands,
+    stack_commands,
+    table_commands,
+)
 from thermocline.cli.output import JsonOutput, TextOutput
 from thermocline.errors import DiskFull, ExitCode, HomeNotUsable, ThermoclineError
 from thermocline.masking import masked
@@ -112,6 +120,9 @@ for verb in (
     inform_commands.config,
     inform_commands.version,
     demo.demo,
+    table_commands.tables,
+    table_commands.chunks,
+    table_commands.policies,
     gate_commands.verify,
     gate_commands.tier,
     gate_commands.retention,

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from thermocline.hot.rows import Column
 
 PREFIX = "thermocline"
-_SESSION = ("SET logical_decoding_work_mem = '256MB'", "SET work_mem = '64MB'")
+_SESSION = (
+    "SET logical_decoding_work_mem = '256MB'",
+    "SET work_mem = '64MB'",
+    # When we die, the server is to notice while it decodes, not when it has something to send: it holds the slot.
+    # On some systems it cannot, and that is all right.
+    "DO $$BEGIN SET client_connection_check_interval = '500ms'; EXCEPTION WHEN OTHERS THEN NULL; END$$",
+)
 
 
 @dataclass(frozen=True)
