@@ -25,7 +25,7 @@ _TABLE = "thermocline_demo.readings"
 _HISTORY = "thermocline_demo.lb_readings_history"
 _QUESTION = (
     "SELECT CAST(date_trunc('DAY', ts) AS DATE) AS day, count(*) AS readings, round(avg(temperature), 3) AS mean"
-    " FROM thermocline_demo_readings WHERE ts < current_date GROUP BY 1 ORDER BY 1"
+    " FROM thermocline_demo_readings GROUP BY 1 ORDER BY 1"
 )
 _SECONDS_OF_WRITING = 3
 _PATIENCE = 30

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,12 +16,12 @@ from thermocline.config import FeedSettings, HotSettings, Settings
 from thermocline.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
 
-    from thermocline.feed.feed import Feed
+    from thermocline.feed.feed import Feed, Progress
 
 Row = tuple[Any, ...]
 ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
@@ -50,11 +52,30 @@ class Lake:
         """The feed without Spark."""
         return self.stack.own_feed()
 
-    def drain(self) -> None:
+    def drain(self) -> Progress:
         """Bring everything that is committed now to the lake."""
         with self.feed() as feed:
             progress = feed.drain()
             assert progress.caught_up, progress
+            return progress
+
+    @contextmanager
+    def feeding(self) -> Iterator[None]:
+        """A feed that carries and copies beside whatever else is done."""
+        stop = threading.Event()
+
+        def carry() -> None:
+            with self.feed() as feed:
+                while not stop.wait(0.02):
+                    feed.drain()
+
+        thread = threading.Thread(target=carry, name="feeding")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
     def history(self, table: str = "m") -> pa.Table:
         """All of a history table, in order."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from thermocline.feed.pgoutput import Decoded, Decoder
-from thermocline.hot import types
+from thermocline.hot import calendar, types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -233,7 +233,7 @@ def reference_value(oid: int, typmod: int, tag: str, data: bytes) -> tuple[Any, 
     if oid == types.DATE:
         return reference_date(text, data)
     if oid in (types.TIMESTAMP, types.TIMESTAMPTZ):
-        return reference_timestamp(text, data)
+        return reference_timestamp(text, data, pa.timestamp("us", "UTC" if oid == types.TIMESTAMPTZ else None))
     if oid == types.NUMERIC:
         return reference_numeric(typmod, text or numeric_text(data))
     return (data[1:] if oid == types.JSONB and tag == "b" else data).decode(), None
@@ -244,10 +244,17 @@ def reference_date(text: str, data: bytes) -> tuple[int | None, str | None]:
         return (None, text) if "inf" in text else ((date.fromisoformat(text) - date(1970, 1, 1)).days, None)
     (days,) = struct.unpack(">i", data)
     told = {2**31 - 1: "infinity", -(2**31): "-infinity"}.get(days)
-    return (None, told) if told else (days + 10_957, None)
+    return (None, told) if told else _in_calendar(days + 10_957, (days + 10_957) * 86_400_000_000, pa.date32())
 
 
-def reference_timestamp(text: str, data: bytes) -> tuple[int | None, str | None]:
+def _in_calendar(value: int, moment: int, kind: pa.DataType) -> tuple[int | None, str | None]:
+    """The years 1 to 9999 are values, everything else is what PostgreSQL writes."""
+    if -62_135_596_800_000_000 <= moment <= 253_402_300_799_999_999:
+        return value, None
+    return None, calendar.written(moment, kind)
+
+
+def reference_timestamp(text: str, data: bytes, kind: pa.DataType) -> tuple[int | None, str | None]:
     if text:
         if "inf" in text:
             return None, text
@@ -256,7 +263,8 @@ def reference_timestamp(text: str, data: bytes) -> tuple[int | None, str | None]
         return since // timedelta(microseconds=1) + EPOCH_MICROSECONDS, None
     (raw,) = struct.unpack(">q", data)
     told = {2**63 - 1: "infinity", -(2**63): "-infinity"}.get(raw)
-    return (None, told) if told else (raw + EPOCH_MICROSECONDS, None)
+    moment = raw + EPOCH_MICROSECONDS
+    return (None, told) if told else _in_calendar(moment, moment, kind)
 
 
 def numeric_text(data: bytes) -> str:

@@ -217,7 +217,7 @@ def test_what_was_removed_by_hand_is_noticed_and_can_be_made_anew(dsn: str) -> N
         present = installed(session)
         assert present is not None
         assert present.missing == (
-            "function lakets.time_bucket(interval, timestamp with time zone, timestamp with time zone)",
+            "function lakets.time_bucket(interval, timestamp with time zone, timestamp with time zone, text)",
         )
         assert check(present).verdict is Verdict.FAILED
     with pytest.raises(Refused, match=r"time_bucket.* is gone"):

@@ -23,14 +23,19 @@ def feed(
 ) -> None:
     """Bring every change of the synced tables to the lake, and what was in them before. Runs until Ctrl-C.
 
-    With --once, exit code 6 says that a table or a chunk waits for open transactions.
+    With --once, exit code 6 says that a table or a chunk waits for open transactions, and 3 that a table is set aside.
 
     Example: thermocline feed --once
     """
     if context.invoked_subcommand:
         return
     call = Invocation(json=json, verbose=verbose)
-    if once and not call.stack.feed_status().tables:
+    stands = call.stack.feed_status()
+    if stands.running:
+        from thermocline.feed.ledger import FeedTaken
+
+        raise FeedTaken
+    if once and not stands.tables:
         raise Refused(
             "No table is synced, so there is nothing to bring to the lake.",
             next_step="SELECT lakets.create_chronotable(...) and lakets.enable_sync(...) first.",
@@ -41,17 +46,21 @@ def feed(
         if once:
             with call.out.step("Bringing changes to the lake") as say:
                 progress = service.drain(lambda now: say(_told(now)))
+            whole = progress.caught_up and not progress.set_aside
             call.out.facts(
-                "Everything that was there is in the lake" if progress.caught_up else "Not all of it yet",
+                "Everything that was there is in the lake" if whole else "Not all of it is in the lake",
                 {
                     "position": progress.position_text,
                     "caught_up": progress.caught_up,
                     "waiting_for_transactions": list(progress.joining),
                     "chunks_not_copied": progress.uncopied,
+                    "set_aside": list(progress.set_aside),
                 },
             )
-            if not progress.caught_up:
-                raise typer.Exit(ExitCode.BUSY)
+            if progress.set_aside:
+                call.out.say("`thermocline feed status` says why a table is set aside, and what to do.")
+            if not whole:
+                raise typer.Exit(ExitCode.REFUSED if progress.set_aside else ExitCode.BUSY)
             return
         for told in (signal.SIGTERM, signal.SIGINT):
             signal.signal(told, lambda *_: service.stop())
@@ -63,7 +72,8 @@ def feed(
 def _told(progress: Progress) -> str:
     waiting = f", waiting for open transactions of {', '.join(progress.joining)}" if progress.joining else ""
     uncopied = f", {progress.uncopied} chunks to copy" if progress.uncopied else ""
-    return f"{max(0, progress.flushed - progress.position):,} bytes behind{uncopied}{waiting}"
+    aside = f", set aside: {', '.join(progress.set_aside)}" if progress.set_aside else ""
+    return f"{max(0, progress.flushed - progress.position):,} bytes behind{uncopied}{waiting}{aside}"
 
 
 def status(json: Json = False, verbose: Verbose = False) -> None:

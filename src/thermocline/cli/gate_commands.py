@@ -56,7 +56,7 @@ def tier(
     with call.out.step("Tiering") as say:
         gate = call.stack.lifecycle(table, on_spark=not (in_process or dry_run))
         lines = gate.tier(dry_run=dry_run, news=say)
-    _show(call, lines, "Nothing is due: no chunk is as old as the tiering policy says, or there is none.")
+    _show(call, lines, _nothing_due(call, table, "tiering", "tiered_retention"))
 
 
 def retention(
@@ -76,7 +76,15 @@ def retention(
     with call.out.step("Retention") as say:
         gate = call.stack.lifecycle(table, on_spark=not (in_process or dry_run))
         lines = gate.retention(dry_run=dry_run, news=say)
-    _show(call, lines, "Nothing is due: no chunk is older than the retention policy keeps, or there is none.")
+    _show(call, lines, _nothing_due(call, table, "retention", "tiered_retention"))
+
+
+def _nothing_due(call: Invocation, table: str, *kinds: str) -> str:
+    schema, _, name = table.rpartition(".")
+    full = f"{schema or 'public'}.{name}"
+    if not any(one.table.replace('"', "") == full and one.kind in kinds for one in call.stack.policies()):
+        return f"{full} has no {kinds[0]} policy: SELECT lakets.add_{kinds[0]}_policy(...) adds one."
+    return "Nothing is due: no chunk is that old, or those that are have been seen to."
 
 
 def _show(call: Invocation, lines: Sequence[ChunkLine], none: str) -> None:
@@ -97,5 +105,5 @@ def _show(call: Invocation, lines: Sequence[ChunkLine], none: str) -> None:
 def _shown(line: ChunkLine) -> tuple[object, ...]:
     """Fit for a terminal: the range in one cell, and what to do only where there is something."""
     span = f"{line.range_start:%Y-%m-%d %H:%M} - {line.range_end:%Y-%m-%d %H:%M}"
-    said = line.message if line.next_step == "Nothing to do." else f"{line.message}. {line.next_step}"
+    said = line.message if line.next_step == "Nothing to do." else f"{line.message.rstrip('.')}. {line.next_step}"
     return (line.chunk, span, line.rows, line.bytes, line.verdict, line.reason, said)

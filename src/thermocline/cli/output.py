@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 import time
 from contextlib import contextmanager
@@ -42,6 +44,7 @@ class Output(Protocol):
 
 
 _NEWS_SECONDS = 10
+_UNBROKEN = 1000
 
 
 class _Console(Console):
@@ -54,7 +57,9 @@ class TextOutput:
     """For people: results on stdout, progress and errors on stderr."""
 
     def __init__(self) -> None:
-        self.out = _Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        # In a file or a pipe a row is a line: whoever reads it cuts it as he likes.
+        width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _UNBROKEN
+        self.out = _Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=width)
         self.err = _Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
     @contextmanager
@@ -121,6 +126,8 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(f"{key}={inner}" for key, inner in value.items()) or "-"
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value)) or "-"
     return str(value)
 
 
@@ -160,5 +167,16 @@ class JsonOutput:
         )
 
     def _print(self, value: Any) -> None:
-        sys.stdout.write(json.dumps(value, default=str) + "\n")
+        sys.stdout.write(json.dumps(_finite(value), default=str, allow_nan=False) + "\n")
         sys.stdout.flush()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN: as PostgreSQL writes them, they are strings."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return value

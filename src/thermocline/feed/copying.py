@@ -23,7 +23,7 @@ from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from psycopg import Connection
@@ -95,21 +95,23 @@ class Part:
 
 
 @contextmanager
-def standing_together(dsn: str, waiting: deque[Chunk], *, timeout: int) -> Iterator[list[Standing]]:
+def standing_together(
+    dsn: str, waiting: deque[Chunk], columns: Sequence[rows.Column], *, timeout: int
+) -> Iterator[list[Standing]]:
     """The first of the chunks that wait, as many as make one job, each at its own moment; busy ones are left out."""
     with ExitStack() as moments:
         standing: list[Standing] = []
         while waiting and len(standing) < _CHUNKS_OF_A_JOB and sum(one.pages for one in standing) < _PAGES_OF_A_JOB:
             chunk = waiting.popleft()
             try:
-                standing.append(moments.enter_context(standing_still(dsn, chunk, timeout=timeout)))
+                standing.append(moments.enter_context(standing_still(dsn, chunk, columns, timeout=timeout)))
             except Busy as error:
                 log.info("chunk busy", chunk=chunk.name, reason=error.message)
         yield standing
 
 
 @contextmanager
-def standing_still(dsn: str, chunk: Chunk, *, timeout: int) -> Iterator[Standing]:
+def standing_still(dsn: str, chunk: Chunk, columns: Sequence[rows.Column], *, timeout: int) -> Iterator[Standing]:
     """A snapshot and its position; the snapshot lives as long as the block."""
     with connect(dsn, timeout=timeout) as reader:
         # The lock comes before the snapshot, or a TRUNCATE in between would show an empty table.
@@ -120,6 +122,7 @@ def standing_still(dsn: str, chunk: Chunk, *, timeout: int) -> Iterator[Standing
             locker.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_MILLISECONDS}ms")))
             locker.execute("SET LOCAL synchronous_commit = on")
             _lock(locker, chunk, "SHARE")
+            _require_same(locker, chunk, columns)
             crash_point("copy.locked")
             # Whoever had written to the chunk is visible now, and nobody writes until the position is taken.
             (position,) = _one(locker, query("copy_position"), {"table": chunk.table, "chunk": chunk.oid})
@@ -138,6 +141,17 @@ def _lock(session: Connection, chunk: Chunk, mode: str) -> None:
         session.execute(sql.SQL("LOCK TABLE ONLY " + chunk.name + " IN " + mode + " MODE"))
     except pg.LockNotAvailable as error:
         raise ChunkBusy(f"{chunk.name} is being written to by an open transaction.") from error
+    except pg.UndefinedTable as error:
+        raise ChunkBusy(f"{chunk.name} is not there any more, or has another name.") from error
+
+
+def _require_same(locker: Connection, chunk: Chunk, columns: Sequence[rows.Column]) -> None:
+    """Under the lock: the name is still that of the chunk, and its columns are those that are to be copied."""
+    (same,) = _one(locker, "SELECT to_regclass(%s)::oid::bigint IS NOT DISTINCT FROM %s", [chunk.name, chunk.oid])
+    if not same:
+        raise ChunkBusy(f"{chunk.name} is the name of another table now.")
+    if set(rows.columns_of(locker, chunk.oid)) != set(columns):
+        raise ChunkBusy(f"The columns of {chunk.name} have just been changed.")
 
 
 def _one(session: Connection, statement: Any, parameters: Any = None) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from thermocline.feed.positions import text
 from thermocline.feed.writing import Target
 from thermocline.hot.connection import connect
 from thermocline.lake import history
-from thermocline.lake.history import CommitConflict, History, HistoryMoved, HistoryUnfit
+from thermocline.lake.history import CommitConflict, History, HistoryGone, HistoryMoved, HistoryUnfit
 from thermocline.lake.tasks import InProcess
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Progress:
     flushed: int
     joining: tuple[str, ...]
     uncopied: int
+    set_aside: tuple[str, ...] = ()
+    """Tables that the stream passes by: nothing of them reaches the lake until somebody mends what is wrong."""
 
     @property
     def position_text(self) -> str:
@@ -176,6 +178,7 @@ class Feed:
                 time_column=table.time_column,
                 unit=table.unit,
                 properties={history.SOURCE: table.source, history.CHRONOTABLE: str(table.id)},
+                may_create=state.lake_snapshot is None,
             )
             self._adopt(table, opened, state.lake_snapshot)
         except (HistoryMoved, HistoryUnfit) as error:
@@ -265,18 +268,24 @@ class Feed:
                 files.setdefault(file.table, []).append(file)
         with self._turn:
             commits: list[Commit] = []
+            troubles = dict(ending.troubles)
             if files:
                 number = self.ledger.register(ending.end)
                 crash_point("batch.registered")
                 for table, of_table in files.items():
-                    snapshot = self._commit(here[table], ending.markers[table], of_table, number, ending.end)
+                    try:
+                        snapshot = self._commit(here[table], ending.markers[table], of_table, number, ending.end)
+                    except HistoryGone as error:  # the others go on
+                        troubles[table] = f"{error.message} {error.next_step}"
+                        continue
                     commits.append(Commit(table, ending.end, snapshot))
                     crash_point("batch.table_committed")
                 crash_point("batch.committed")
             self.ledger.record(
-                ending.end, [one for one in ending.markers if one in here], commits, ending.created, ending.troubles
+                ending.end, [one for one in ending.markers if one in here], commits, ending.created, troubles
             )
-            for table in ending.troubles:
+            for table, reason in troubles.items():
+                log.warning("table set aside", table=table, reason=reason)
                 self._histories.pop(table, None)
         self._recorded_at = time.monotonic()
         crash_point("batch.recorded")
@@ -344,7 +353,9 @@ class Feed:
         self.ledger.mark_streaming()
         stream = self.ledger.stream()
         slot = self.ledger.slot_state(stream.slot) if stream else None
-        return Progress(stream.position if stream else 0, slot.flushed if slot else 0, tuple(joining), busy)
+        return Progress(
+            stream.position if stream else 0, slot.flushed if slot else 0, tuple(joining), busy, self.ledger.aside()
+        )
 
     def _to_copy(self) -> list[Chunk]:
         """Chunks of tables that are being joined, and those whose creation the stream has passed without a word."""
@@ -388,7 +399,7 @@ class Feed:
         target = Target(opened.metadata, opened.io)
         files: dict[int, list[DataFile]] = {}
         try:
-            with copying.standing_together(self.dsn, waiting, timeout=self._timeout) as standing:
+            with copying.standing_together(self.dsn, waiting, table.columns, timeout=self._timeout) as standing:
                 tasks = [part for one in standing for part in copying.parts(self.dsn, table, one)]
                 for chunk, file in self._runner.run(partial(copying.copy, target), tasks):
                     files.setdefault(chunk, []).append(file)

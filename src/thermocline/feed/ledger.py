@@ -308,6 +308,13 @@ class Ledger:
         self._session.commit()
 
     @_in_turn
+    def aside(self) -> tuple[str, ...]:
+        """Tables that the stream passes by."""
+        names = tuple(name for (name,) in self._session.execute(query("feed_aside")))
+        self._session.commit()
+        return names
+
+    @_in_turn
     def join(self, table: int) -> bool:
         """Go on with a table that has just joined; true once nothing is open from before."""
         self._session.execute(query("feed_join_begin"), {"table": table})

@@ -74,6 +74,7 @@ class Carrier:
     def carry(self, ends: DataFrame) -> None:
         """One batch, from the slot to the record of its progress."""
         try:
+            self.feed.refresh()  # tables come, go and change between two tendings
             stream = self.feed.ledger.stream()
             if stream is None:  # the last table has left
                 return

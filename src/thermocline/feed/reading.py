@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from thermocline.hot.rows import Column
 
 PREFIX = "thermocline"
+_OF_CHUNKS = ("chunk_created", "chunk_truncated")
 _SESSION = (
     "SET logical_decoding_work_mem = '256MB'",
     "SET work_mem = '64MB'",
@@ -130,7 +131,7 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
         for message in decoded.messages:
             event = _event(message)
             told = told or bool(event)
-            table = by_id.get(event.get("chronotable", -1))
+            table = by_id.get(event["chronotable"]) if event.get("event") in _OF_CHUNKS else None
             if table is None or message.lsn is None or message.seq is None:
                 continue
             if event["event"] == "chunk_created":
@@ -167,9 +168,20 @@ def _event(message: LogicalMessage) -> dict[str, Any]:
         return {}
     try:
         event = json.loads(message.content)
-    except ValueError:  # anybody may send messages under any prefix
+        if event["event"] in _OF_CHUNKS:
+            fits = type(event["chronotable"]) is int and type(event["chunk"]) is int
+            fits = fits and moment(event["range_start"]) < moment(event["range_end"])
+        else:
+            fits = isinstance(event["event"], str)
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+    ):  # anybody may send anything
         return {}
-    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else {}
+    return event if fits else {}
 
 
 def _reset(table: SyncedTable, lsn: int, seq: int, event: Mapping[str, Any]) -> pa.Table:

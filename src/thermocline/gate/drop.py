@@ -279,6 +279,11 @@ class _Drop:
             self._check_lake(self._chunk)
         except ThermoclineError as error:
             return Reason("lake_unchecked", error.message, error.next_step)
+        except Exception as error:  # whatever it is: the chunk is not left halfway
+            log.exception("lake not looked at")
+            return Reason(
+                "lake_unchecked", f"{type(error).__name__}: {error}", "Look into the log of Thermocline's home."
+            )
         return None
 
     def _verdict(self) -> Reason | None:

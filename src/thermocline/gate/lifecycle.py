@@ -136,9 +136,9 @@ class Lifecycle:
 
     def retention(self, *, dry_run: bool = False, news: News = lambda _: None) -> list[ChunkLine]:
         """Drop what the retention policy no longer keeps, each chunk on proof; with `dry_run` only say so."""
+        residents = {one.oid: one for one in self._residents()}
         if dry_run:
             return [_foretold(self._line(one)) for one in self._plan()]
-        residents = {one.oid: one for one in self._residents()}
         begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
         for one in self._plan():
             if one.verdict is Verdict.STAYS and one.reason in _PROVABLE and one.chunk.chunk in residents:
@@ -222,6 +222,4 @@ _FINE = ("proven", "tiered", "dropped", "would tier", "would drop", "drop", "fin
 
 def proven(lines: Sequence[ChunkLine]) -> bool:
     """Whether every line is as it should be."""
-    return all(
-        line.verdict in ("proven", "tiered", "dropped", "would tier", "drop", "finish", "later") for line in lines
-    )
+    return all(line.verdict in _FINE for line in lines)

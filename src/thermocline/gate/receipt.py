@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 log = logs.get(__name__)
 _POLL = 0.05
+# A feed that is just being started again is waited for.
+_START = 5
 
 
 class NotProven(Refused):
@@ -140,7 +142,7 @@ class Prover:
         with connect(self._dsn) as control:
             chunk = _chunk(control, chunk_oid)
             control.commit()
-            with self._standing(chunk) as (evidence, snapshot, pages):
+            with self._standing(chunk) as (chunk, evidence, snapshot, pages):
                 crash_point("receipt.snapshot")
                 parts = [_HotPart(self._dsn, chunk, snapshot, part) for part in rows.split(pages)]
                 fence = _fence(control, chunk)
@@ -166,7 +168,8 @@ class Prover:
         *,
         keep: bool,
     ) -> Comparison:
-        table = catalog.load_table(chunk.lake_table)
+        with scans.readable(chunk.lake_table):
+            table = catalog.load_table(chunk.lake_table)
         history = History(table)
         known = {batch for (batch,) in control.execute(query("feed_known_batches"))}
         history.require_unbroken(chunk.lake_snapshot, known)
@@ -200,6 +203,7 @@ class Prover:
                 "lake_snapshot": history.snapshot_id,
                 "metadata": history.metadata_location,
                 "next_xid": evidence["next_xid"],
+                "uuid": str(table.metadata.table_uuid),
             },
         ).fetchone()
         crash_point("receipt.before_commit")
@@ -215,8 +219,8 @@ class Prover:
         return Comparison(chunk, hot, lake, row[0])
 
     @contextmanager
-    def _standing(self, chunk: Chunk) -> Iterator[tuple[dict[str, Any], str, int]]:
-        """One snapshot of the chunk, exported for the readers; the lock comes first."""
+    def _standing(self, chunk: Chunk) -> Iterator[tuple[Chunk, dict[str, Any], str, int]]:
+        """One snapshot of the chunk, exported for the readers, and its columns as of then; the lock comes first."""
         with connect(self._dsn) as session:
             session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             session.execute("SET LOCAL lock_timeout = '2s'")
@@ -228,10 +232,12 @@ class Prover:
             found = evidence.fetchone()
             if found is None or found["row_count"] is None:
                 raise NotProven("gone", f"{chunk.name} is not there any more.", "Nothing to do if that was meant.")
-            yield found, found.pop("snapshot"), found.pop("pages")
+            standing = replace(chunk, columns=rows.columns_of(session, chunk.oid))
+            yield standing, found, found.pop("snapshot"), found.pop("pages")
 
     def _wait(self, control: Connection, chunk: Chunk, fence: str) -> None:
-        deadline = time.monotonic() + self._patience
+        began = time.monotonic()
+        deadline = began + self._patience
         while True:
             row = control.execute(query("receipt_progress"), {"table": chunk.table, "fence": fence}).fetchone()
             control.commit()
@@ -244,6 +250,12 @@ class Prover:
                 )
             if reached:
                 return
+            if time.monotonic() > began + _START and not _feed_runs(control):
+                raise NotProven(
+                    "feed_behind",
+                    f"{chunk.name}: no feed is running, so the lake does not come to {fence}.",
+                    "Run `thermocline feed` beside this.",
+                )
             if time.monotonic() > deadline:
                 raise NotProven(
                     "feed_behind",
@@ -259,17 +271,28 @@ class Prover:
             if row is None:
                 raise NotProven("no_receipt", "There is no receipt to look after.", "Make one: `thermocline verify`.")
             receipt, lake_table, snapshot, start, end = row
-            with self._lake.open() as catalog:
-                table = catalog.load_table(lake_table)
+            try:
+                location = self._holds(lake_table, snapshot, start, end)
+            except Exception:
+                # Whoever asks the receipt later is to know that the lake was seen not to hold it.
+                control.execute(query("receipt_doubted"), {"receipt": receipt})
+                control.commit()
+                raise
+            crash_point("receipt.looked")
+            control.execute(query("receipt_looked"), {"receipt": receipt, "metadata": location})
+
+    def _holds(self, lake_table: str, snapshot: int | None, start: datetime, end: datetime) -> str:
+        """Where its metadata is; raises unless all that came since the snapshot was added, and every file is there."""
+        with scans.readable(lake_table), self._lake.open() as catalog:
+            table = catalog.load_table(lake_table)
             if not scans.only_appended_since(table.metadata, snapshot):
                 raise NotProven(
                     "lake_changed",
-                    f"{lake_table} was changed by others, or rolled back, since the receipt {receipt} was made.",
+                    f"{lake_table} was changed by others, or rolled back, since its receipt was made.",
                     "A new receipt is needed: `thermocline verify`.",
                 )
             scans.require_files(scans.files_of_range(table, start, end, ()))
-            crash_point("receipt.looked")
-            control.execute(query("receipt_looked"), {"receipt": receipt, "metadata": table.metadata_location})
+            return table.metadata_location
 
 
 def _sql(text: str) -> sql.SQL:
@@ -286,8 +309,17 @@ def _chunk(control: Connection, oid: int) -> Chunk:
         raise NotProven(
             "not_synced", f"{name}: {row['source']} is not synced.", "SELECT lakets.enable_sync(...), then the feed."
         )
+    if row["status"] == "SKIPPED":
+        raise NotProven(
+            "feed_not_streaming",
+            f"{name}: the stream passes {row['source']} by.",
+            "`thermocline feed status` says why, and what to do.",
+        )
     if row["copied_at"] is None:
-        raise NotProven("not_covered", f"{name} is not copied to the lake yet.", "Wait until the feed has copied it.")
+        step = (
+            "Wait until the feed has copied it." if _feed_runs(control) else "No feed is running: `thermocline feed`."
+        )
+        raise NotProven("not_covered", f"{name} is not copied to the lake yet.", step)
     high, _, low = row["copied_at"].partition("/")
     return Chunk(
         oid=oid,
@@ -302,6 +334,11 @@ def _chunk(control: Connection, oid: int) -> Chunk:
         copied_at=int(high, 16) << 32 | int(low, 16),
         columns=rows.columns_of(control, oid),
     )
+
+
+def _feed_runs(control: Connection) -> bool:
+    row = control.execute(query("feed_status")).fetchone()
+    return bool(row and row[0])
 
 
 def _fence(control: Connection, chunk: Chunk) -> str:

@@ -76,14 +76,28 @@ def where(dsn: str) -> str:
     return f"{place}/{parts.get('dbname', parts.get('user', ''))}"
 
 
+# Whatever the caller, the role or the database is set to: we read times as ISO and intervals in PostgreSQL's own style,
+# what we record is on the disk when it is committed, and nobody ends a session of ours that waits for another one.
+OPTIONS = " ".join(
+    f"-c {setting}"
+    for setting in (
+        "datestyle=ISO",
+        "intervalstyle=postgres",
+        "synchronous_commit=on",
+        "default_transaction_read_only=off",
+        "statement_timeout=0",
+        "idle_in_transaction_session_timeout=0",
+        "idle_session_timeout=0",
+    )
+)
+
+
 def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
     parts = check_dsn(dsn)
     parts.setdefault("connect_timeout", str(timeout))
     parts.setdefault("application_name", "thermocline")
-    # Whatever the caller or the server is set to: we read texts as UTF-8 and times as ISO, and what we record is on the
-    # disk when it is committed.
     parts["client_encoding"] = "utf8"
-    parts["options"] = f"{parts.get('options', '')} -c datestyle=ISO -c synchronous_commit=on".strip()
+    parts["options"] = f"{parts.get('options', '')} {OPTIONS}".strip()
     try:
         session = psycopg.connect(make_conninfo(**parts), autocommit=autocommit)
     except psycopg.OperationalError as error:

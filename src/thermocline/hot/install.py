@@ -215,7 +215,8 @@ def _slots(session: Connection) -> list[str]:
 def _drop(session: Connection, kind: str, names: list[str]) -> None:
     if names:
         listed = sql.SQL(", ").join(_literally(name) for name in names)
-        session.execute(sql.SQL("DROP {} {} RESTRICT").format(_literally(kind.upper()), listed))
+        word = "ROUTINE" if kind == "function" else kind.upper()  # an aggregate is a routine, but not a function
+        session.execute(sql.SQL("DROP {} {} RESTRICT").format(_literally(word), listed))
 
 
 def _drop_catalog(session: Connection, schema: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.errors import Refused
+from thermocline.hot import calendar
 from thermocline.hot.wire import MalformedStream, Slices, from_numpy, numbers_at
 
 if TYPE_CHECKING:
@@ -212,21 +212,27 @@ def _uuid(values: Slices, _typmod: int) -> Converted:
 
 
 def _date(values: Slices, _typmod: int) -> Converted:
-    raw = values.numbers("i4")
+    raw = values.numbers("i4").astype(np.int64) + EPOCH_DAYS
+    absent = (raw < calendar.FIRST // calendar.DAY) | (raw > calendar.LAST // calendar.DAY)
     limits = np.iinfo(np.int32)
-    endless = (raw == limits.max) | (raw == limits.min)
-    odd = {int(at): _infinity(raw[at] > 0) for at in np.flatnonzero(endless)}
-    return Converted(from_numpy(raw + np.int32(EPOCH_DAYS), pa.date32(), endless), odd)
+    odd = {
+        int(at): calendar.infinity(raw[at] > 0)
+        if raw[at] - EPOCH_DAYS in (limits.max, limits.min)
+        else calendar.written(int(raw[at]) * calendar.DAY, pa.date32())
+        for at in np.flatnonzero(absent)
+    }
+    return Converted(from_numpy(raw.astype(np.int32), pa.date32(), absent), odd)
 
 
 def _timestamp(kind: pa.DataType) -> Callable[[Slices, int], Converted]:
     def binary(values: Slices, _typmod: int) -> Converted:
         raw = values.numbers("i8")
         limits = np.iinfo(np.int64)
-        # The last thirty years of PostgreSQL's calendar lie beyond 64 bits when counted from 1970.
-        absent = (raw > limits.max - EPOCH_MICROSECONDS) | (raw == limits.min)
+        absent = (raw < calendar.FIRST - EPOCH_MICROSECONDS) | (raw > calendar.LAST - EPOCH_MICROSECONDS)
         odd = {
-            int(at): _infinity(raw[at] > 0) if raw[at] in (limits.max, limits.min) else _far(raw[at], kind)
+            int(at): calendar.infinity(raw[at] > 0)
+            if raw[at] in (limits.max, limits.min)
+            else calendar.written(int(raw[at]) + EPOCH_MICROSECONDS, kind)
             for at in np.flatnonzero(absent)
         }
         return Converted(from_numpy(raw + np.int64(EPOCH_MICROSECONDS), kind, absent), odd)
@@ -234,27 +240,6 @@ def _timestamp(kind: pa.DataType) -> Callable[[Slices, int], Converted]:
     return binary
 
 
-def _infinity(positive: bool) -> str:
-    return "infinity" if positive else "-infinity"
-
-
-# The calendar repeats after 400 years, which carries dates that Python cannot hold into its range.
-_CYCLE_DAYS = 146_097
-_DAY = 86_400 * 1_000_000
-
-
-def _far(raw: np.int64, kind: pa.DataType) -> str:
-    cycles, rest = divmod(int(raw) + EPOCH_MICROSECONDS, _CYCLE_DAYS * _DAY)
-    near = datetime(1970, 1, 1) + timedelta(microseconds=rest)  # noqa: DTZ001 (UTC by convention)
-    fraction = f".{near.microsecond:06d}".rstrip("0") if near.microsecond else ""
-    return f"{near.year + 400 * cycles}-{near:%m-%d %H:%M:%S}{fraction}{'+00' if kind.tz else ''}"
-
-
-_TEMPORAL = re.compile(
-    r"(\d{4,7})-(\d\d)-(\d\d)"
-    r"(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?)?)?"
-    r"( BC)?"
-)
 _ORDINARY = r"^\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d+)?([+-]\d\d(:\d\d)?)?)?$"
 
 
@@ -265,14 +250,14 @@ def _temporal_text(kind: pa.DataType) -> Callable[[Slices, int], Converted]:
         if pc.all(ordinary).as_py():
             return Converted(texts.cast(kind), {})
         usual = pc.if_else(ordinary, texts, None).cast(kind)
-        unit, most = (1, 2**63) if pa.types.is_timestamp(kind) else (_DAY, 2**31)
+        unit = 1 if pa.types.is_timestamp(kind) else calendar.DAY
         numbers: list[int | None] = []
         odd: dict[int, str] = {}
         # Infinity, years before 1 and after 9999, zones with seconds: rare, so one by one.
         for at in np.flatnonzero(~_mask(ordinary)):
             told = texts[int(at)].as_py()
-            moment = _microseconds(told)
-            if moment is None or not -most <= moment // unit < most:
+            moment = calendar.microseconds(told)
+            if moment is None or not calendar.FIRST <= moment <= calendar.LAST:
                 odd[int(at)] = told
                 moment = None
             numbers.append(None if moment is None else moment // unit)
@@ -281,25 +266,6 @@ def _temporal_text(kind: pa.DataType) -> Callable[[Slices, int], Converted]:
         return Converted(pc.replace_with_mask(usual, pc.invert(ordinary), rare), odd)
 
     return text
-
-
-def _microseconds(told: str) -> int | None:
-    """Since 1970, without bounds; None for infinity."""
-    if told in ("infinity", "-infinity"):
-        return None
-    found = _TEMPORAL.fullmatch(told)
-    if found is None:
-        raise MalformedStream(f"{told!r} is not a time in ISO form.", next_step="Set DateStyle to ISO.")
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    cycles, year = divmod(1 - year if found[12] else year, 400)
-    try:
-        near = datetime(2000 + year, month, day, hour, minute, second)  # noqa: DTZ001 (the zone follows)
-    except ValueError as wrong:
-        raise MalformedStream(f"{told!r} is not a time.") from wrong
-    east = sum(int(part or 0) * unit for part, unit in zip(found.groups()[8:11], (3600, 60, 1), strict=True))
-    since = near - datetime(1970, 1, 1)  # noqa: DTZ001 (both without a zone)
-    seconds = since.days * 86_400 + since.seconds + (east if found[8] == "-" else -east)
-    return (cycles - 5) * _CYCLE_DAYS * _DAY + seconds * 1_000_000 + int((found[7] or "").ljust(6, "0"))
 
 
 # ---- numeric ---------------------------------------------------------------------------------

@@ -101,6 +101,16 @@ class HistoryMoved(Refused):
     )
 
 
+class HistoryGone(HistoryMoved):
+    """The history table that this database has written to is not in the lake any more."""
+
+    code = "lake.history_gone"
+    next_step_by_default = (
+        "Register its newest metadata file in the catalog again. If it is lost for good, SELECT lakets.disable_sync and"
+        " then lakets.enable_sync: resident chunks are copied anew, but what has left PostgreSQL is not there any more."
+    )
+
+
 @contextmanager
 def answering(table: str) -> Iterator[None]:
     """Whatever the catalog's drivers say when it does not answer is said in one way."""
@@ -169,7 +179,10 @@ class History:
     def refresh(self) -> None:
         """Look at the newest version."""
         with answering(self.name):
-            self._table.refresh()
+            try:
+                self._table.refresh()
+            except NoSuchTableError:
+                raise HistoryGone(f"{self.name} is not in the lake any more.") from None
 
     def write(self, rows: pa.Table) -> list[DataFile]:
         """Write rows into data files; nothing points at them until they are appended."""
@@ -298,10 +311,11 @@ def open_or_create(
     time_column: str,
     unit: str,
     properties: Mapping[str, str],
+    may_create: bool = True,
 ) -> History:
-    """The history table of a source; made if it is not there, widened if the source has new columns."""
+    """The history table of a source; made if it is not there and may be, widened if the source has new columns."""
     with answering(name):
-        return _open_or_create(catalog, name, columns, time_column, unit, properties)
+        return _open_or_create(catalog, name, columns, time_column, unit, properties, may_create)
 
 
 def _open_or_create(
@@ -311,10 +325,13 @@ def _open_or_create(
     time_column: str,
     unit: str,
     properties: Mapping[str, str],
+    may_create: bool,
 ) -> History:
     try:
         table = catalog.load_table(name)
     except NoSuchTableError:
+        if not may_create:
+            raise HistoryGone(f"{name} is not in the lake any more.") from None
         catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
         crash_point("lake.creating")
         schema = _schema(columns)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
@@ -23,7 +23,7 @@ from pyspark.sql.types import DateType, DoubleType, FloatType, TimestampNTZType,
 
 from thermocline.errors import Refused
 from thermocline.lake.catalogs import LAKE
-from thermocline.lake.history import AT_UTC, OWN_COLUMNS, TIME_COLUMN
+from thermocline.lake.history import AT_UTC, COPY, END, OWN_COLUMNS, TIME_COLUMN
 from thermocline.lake.segments import Cut, Reset, Segment, segments
 
 if TYPE_CHECKING:
@@ -54,6 +54,34 @@ class NotAHistory(Refused):
 
     code = "lake.not_a_history"
     next_step_by_default = "Name the history of a synced table, as public.lb_readings_history."
+
+
+class HistoryLost(Refused):
+    """The table in the lake is not the one that was proven to hold what has left PostgreSQL."""
+
+    code = "lake.history_lost"
+    next_step_by_default = (
+        "Rows that have left PostgreSQL are only in the table as it was. Bring that back: register its newest metadata"
+        " file in the catalog again, or roll it forward."
+    )
+
+
+def require_holds(spark: SparkSession, table: str, uuids: Iterable[str], position: int) -> None:
+    """Refuse a table that cannot have what was proven: another one under its name, or rolled back behind it."""
+    _History.opened(spark, table, None)  # or it says that there is none
+    java: Any = spark._jvm
+    loaded = java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, _full_name(table))
+    if any(str(loaded.uuid()) != one for one in uuids):
+        raise HistoryLost(f"{table} in the lake is not the table that held chunks that have left PostgreSQL.")
+    snapshot = loaded.currentSnapshot()
+    while snapshot is not None:
+        summary = snapshot.summary()
+        if position <= max(int(summary.getOrDefault(key, "0")) for key in (END, COPY)):
+            return
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else loaded.snapshot(parent)
+    if position:
+        raise HistoryLost(f"{table} in the lake was rolled back behind chunks that have left PostgreSQL.")
 
 
 def history(spark: SparkSession, table: str, *, snapshot: int | None = None) -> DataFrame:
@@ -136,9 +164,43 @@ def translated() -> Iterator[None]:
         raise
 
 
+class NotAQuestion(Refused):
+    """What was asked would change something."""
+
+    code = "lake.not_a_question"
+    next_step_by_default = "Ask with SELECT, WITH, SHOW or DESCRIBE. What the lake holds is changed by the feed alone."
+
+
+def require_question(spark: SparkSession, question: str) -> None:
+    """Refuse whatever Spark would do rather than answer; it does so as soon as it is told."""
+    java: Any = spark._jvm
+    kinds = [
+        java.java.lang.Class.forName(f"org.apache.spark.sql.catalyst.plans.logical.{kind}", True, _loader(java))
+        for kind in ("Command", "ParsedStatement")
+    ]
+    jspark: Any = spark._jsparkSession
+    waiting = [jspark.sessionState().sqlParser().parsePlan(question)]
+    if waiting[0].getClass().getSimpleName().startswith(("Show", "Describe", "Explain")):
+        return
+    while waiting:
+        plan = waiting.pop()
+        if "Call" in plan.getClass().getSimpleName() or any(kind.isInstance(plan) for kind in kinds):
+            raise NotAQuestion(f"Only questions are answered, and this is none: {' '.join(question.split())[:80]}")
+        for inner in (plan.children(), plan.innerChildren()):
+            waiting += [inner.apply(at) for at in range(inner.size())]
+
+
+def _loader(java: Any) -> Any:
+    return java.java.lang.Thread.currentThread().getContextClassLoader()
+
+
 def quoted(name: str) -> str:
     """A name as Spark takes it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _full_name(table: str) -> str:
+    return ".".join(map(quoted, (LAKE, *table.split("."))))
 
 
 @dataclass(frozen=True)
@@ -152,7 +214,7 @@ class _History:
 
     @classmethod
     def opened(cls, spark: SparkSession, table: str, snapshot: int | None) -> _History:
-        name = ".".join(map(quoted, (LAKE, *table.split("."))))
+        name = _full_name(table)
         try:
             properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
         except AnalysisException as error:

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import And, GreaterThan, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import ArrowScan
 
-from thermocline.errors import Refused
+from thermocline.errors import Refused, ThermoclineError
 from thermocline.lake.history import BATCH, TIME_COLUMN, ancestry
 from thermocline.lake.segments import Reset, Segment, segments
+from thermocline.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,8 +103,11 @@ def readable(what: str) -> Iterator[None]:
     """Whatever cannot be read of the lake is said in one way."""
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
-        raise LakeFileLost(f"{what} cannot be read: {error}") from error
+    except ThermoclineError:
+        raise
+    except Exception as error:  # a damaged file breaks a parser in ways that nobody has listed
+        told = masked((str(error).strip().splitlines() or [type(error).__name__])[0])
+        raise LakeFileLost(f"{what} cannot be read: {told}") from error
 
 
 def _resets(table: Table, time: str, kind: str, start: datetime, end: datetime) -> list[Reset]:

@@ -11,13 +11,14 @@ import sys
 import threading
 from contextlib import contextmanager
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thermocline import log as logs
 from thermocline.errors import SparkFailed
 from thermocline.masking import SECRET_NAMES, masked
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
@@ -74,12 +75,15 @@ def open_session(
     """The one session of this process, with the catalogs set on it."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     for folder in (home.spark, home.root / "logs"):
         folder.mkdir(parents=True, exist_ok=True)
     # The bridge to Java logs a stack trace for every call that is cut short; the error itself is enough.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    # So does Spark for every question that it does not understand.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     os.environ["JAVA_HOME"] = str(java.home)
     if settings.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -95,7 +99,7 @@ def open_session(
         conf.setAll(list(configuration(settings, home, jars).items()))
         output = home.root / "logs" / "spark-driver.log"
         try:
-            with output.open("ab") as file, _launched_with(home, catalogs):
+            with output.open("ab") as file, _launched_with(home, catalogs), _or_ended():
                 gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
             on_interrupt = signal.getsignal(signal.SIGINT)
             SparkContext(conf=conf, gateway=gateway)
@@ -106,6 +110,31 @@ def open_session(
             raise _start_failure(output, error) from error
         log.info("spark started", master=settings.master, java=java.version, source=java.source)
     return SparkSession.builder.getOrCreate()
+
+
+@contextmanager
+def _or_ended() -> Iterator[None]:
+    """Java that is just starting does not notice that we have given up: it is ended then."""
+    from pyspark import java_gateway
+
+    gateway: Any = java_gateway
+    plain = gateway.Popen
+    started: list[subprocess.Popen[bytes]] = []
+
+    def noted(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(plain(*arguments, **options))
+        return started[-1]
+
+    gateway.Popen = noted
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        gateway.Popen = plain
 
 
 @contextmanager

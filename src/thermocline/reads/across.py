@@ -74,6 +74,10 @@ class _Standing:
     lake_table: str | None
     """None while all of the table is resident."""
     cuts: tuple[Cut, ...]
+    owed_by: tuple[str, ...]
+    """Identities of the lake's table under which ranges were dropped."""
+    owed_at: int
+    """The furthest position at which one was."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,7 @@ class Reader:
                     frame = held.enter_context(self.across(f"{schema}.{name}"))
                     frame.createOrReplaceTempView(reads.quoted(view))
             with reads.translated():
+                reads.require_question(self._spark, question)
                 yield self._spark.sql(question)
 
     def answer(self, question: str, most: int) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -169,6 +174,7 @@ class Reader:
         """What the lake has of the times that are not resident."""
         assert standing.lake_table is not None  # noqa: S101 (the caller has looked)
         names = [column.name for column in standing.columns]
+        reads.require_holds(self._spark, standing.lake_table, standing.owed_by, standing.owed_at)
         frame = reads.current(self._spark, standing.lake_table, cuts=standing.cuts, columns=names)
         resident = _merged((chunk.start, chunk.end) for chunk in standing.chunks)
         if not resident:
@@ -208,6 +214,12 @@ def _stand(session: Connection, table: str) -> _Standing | None:
     if row is None:
         raise UnknownTable(f"{schema}.{name} is not a ChronoTable.")
     number, oid, time_column, lake_table, began = row
+    foreign = session.execute(query("read_foreign"), {"oid": oid}).fetchone()
+    if foreign:
+        raise Refused(
+            f"{schema}.{name} has the partition {foreign[0]}, which is not a chunk: its rows would be missing.",
+            next_step="Move its rows into the table, and drop or detach it.",
+        )
     cursor = session.cursor(row_factory=dict_row)
     chunks = [_Chunk(**one) for one in cursor.execute(query("read_resident"), {"table": number})]
     try:
@@ -216,9 +228,17 @@ def _stand(session: Connection, table: str) -> _Standing | None:
     except pg.UndefinedTable:
         return None
     cuts = [Cut(*one) for one in session.execute(query("read_cuts"), {"table": number})]
+    uuids, position = session.execute(query("read_owed"), {"table": number}).fetchone() or ((), 0)
     (snapshot,) = session.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
     return _Standing(
-        time_column, rows.columns_of(session, oid), snapshot, tuple(chunks), lake_table if began else None, tuple(cuts)
+        time_column,
+        rows.columns_of(session, oid),
+        snapshot,
+        tuple(chunks),
+        lake_table if began else None,
+        tuple(cuts),
+        tuple(uuids),
+        position,
     )
 
 

@@ -13,3 +13,4 @@ COMMENT ON FUNCTION thermocline._audit_is_append_only() IS 'Trigger of thermocli
 
 CREATE OR REPLACE TRIGGER trg_thermocline_audit BEFORE UPDATE OR DELETE OR TRUNCATE ON thermocline.audit
     FOR EACH STATEMENT EXECUTE FUNCTION thermocline._audit_is_append_only();
+ALTER TABLE thermocline.audit ENABLE ALWAYS TRIGGER trg_thermocline_audit;

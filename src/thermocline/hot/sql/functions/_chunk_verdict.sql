@@ -16,6 +16,7 @@ SET lock_timeout = '400ms'
 AS $$
 DECLARE
     c_look_lasts constant interval := '60 seconds';
+    c_same_lasts constant interval := '1 day';
     c_xids_last  constant bigint   := 2147483648;
     v_chunk    lakets._chunk_metadata;
     v_table    lakets._chronotable_registry;
@@ -127,8 +128,15 @@ BEGIN
     SELECT * INTO v_now FROM thermocline._chunk_evidence(p_chunk, p_with_rows);
     SELECT i.metadata_location INTO v_location FROM thermocline_lake.iceberg_tables i
     WHERE i.catalog_name = 'lake' AND i.table_namespace || '.' || i.table_name = v_receipt.lake_table;
-    v_looked := v_receipt.lake_checked_at BETWEEN clock_timestamp() - c_look_lasts AND clock_timestamp()
-                OR v_location = v_receipt.lake_checked_metadata;
+    -- A catalog of ours tells the version of the lake's table: the one that was looked at, or one that the feed has just
+    -- made from it. An older one is another state of the lake.
+    v_looked := CASE
+        WHEN v_location = v_receipt.lake_checked_metadata
+            THEN v_receipt.lake_checked_at BETWEEN clock_timestamp() - c_same_lasts AND clock_timestamp()
+        ELSE v_receipt.lake_checked_at BETWEEN clock_timestamp() - c_look_lasts AND clock_timestamp()
+             AND coalesce(substring(v_location FROM '/([0-9]+)-[^/]*$')::bigint
+                          > substring(v_receipt.lake_checked_metadata FROM '/([0-9]+)-[^/]*$')::bigint, true)
+        END;
     RETURN QUERY SELECT r.code, r.message, r.next_step FROM (VALUES
         ('changed_since_receipt',
          NOT p_with_rows
@@ -138,10 +146,11 @@ BEGIN
                 v_receipt.row_count, v_now.row_count),
          'Wait until the feed has brought them to the lake and the worker has compared it again.'),
         ('lake_changed', v_synced.lake_table = v_receipt.lake_table
-                         AND (v_looked OR v_location IS NULL OR v_receipt.lake_checked_metadata IS NULL),
+                         AND (v_looked OR v_location IS NULL OR v_receipt.lake_checked_metadata IS NULL
+                              OR v_location = v_receipt.lake_checked_metadata),
          'the lake''s table has changed since it was last looked at',
          'The worker looks right before it drops a chunk; leave the drop to it.'),
-        ('lake_unchecked', v_looked OR (v_location IS NOT NULL AND v_receipt.lake_checked_metadata IS NOT NULL),
+        ('lake_unchecked', v_looked OR v_location <> v_receipt.lake_checked_metadata,
          'nobody has looked lately whether the lake still holds it',
          'The worker looks right before it drops a chunk; leave the drop to it.')
     ) AS r (code, holds, message, next_step) WHERE r.holds IS NOT TRUE;

@@ -27,6 +27,10 @@ BEGIN
     END IF;
     v_start := lakets.time_bucket(v_step, least(now() - p_past_count * v_step, p_range_start));
     v_stop  := greatest(now() + p_future_count * v_step, p_range_end);
+    IF v_start < timestamptz '0001-01-01 00:00Z' OR v_stop + v_step > timestamptz '9999-12-31 00:00Z' THEN
+        RAISE EXCEPTION 'chunks from % to % would leave the years 1 to 9999', v_start, v_stop
+            USING HINT = 'Look for rows with a wrong time.';
+    END IF;
     IF extract(epoch FROM v_stop - v_start) / extract(epoch FROM v_step) > c_most THEN
         RAISE EXCEPTION 'from % to % it would take more than % chunks of %', v_start, v_stop, c_most, v_step
             USING HINT = 'Look for rows with a wrong time, or choose longer chunks.';

@@ -33,6 +33,10 @@ AS $$
                                                                                        ORDER BY attname))
         FROM columns GROUP BY lower(attname) HAVING count(*) > 1
         UNION ALL
+        SELECT format('its partition %s is not a chunk that Thermocline has made, so its rows would not be copied',
+                      f.partition::regclass)
+        FROM thermocline._foreign_partitions(p_table) f
+        UNION ALL
         SELECT format('its partition %s is unlogged', i.inhrelid::regclass)
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = p_table AND c.relpersistence <> 'p'

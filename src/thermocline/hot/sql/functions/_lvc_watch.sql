@@ -1,0 +1,24 @@
+-- Puts the triggers of the last-value cache on a table or a chunk. A statement on the table fires the table's own, a
+-- statement on a chunk the chunk's, so both need them.
+CREATE OR REPLACE FUNCTION lakets._lvc_watch(p_relation oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_event text;
+    v_rows  text;
+BEGIN
+    FOR v_event, v_rows IN VALUES ('INSERT', 'REFERENCING NEW TABLE AS new_rows'),
+                                  ('UPDATE', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),
+                                  ('DELETE', 'REFERENCING OLD TABLE AS old_rows'),
+                                  ('TRUNCATE', '')
+    LOOP
+        EXECUTE format('CREATE OR REPLACE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT'
+                       ' EXECUTE FUNCTION lakets._lvc_changed()',
+                       'trg_lakets_lvc' || CASE v_event WHEN 'INSERT' THEN '' ELSE '_' || lower(v_event) END,
+                       v_event, p_relation::regclass, v_rows);
+    END LOOP;
+END
+$$;
+
+COMMENT ON FUNCTION lakets._lvc_watch(oid) IS 'Puts the triggers of the last-value cache on a table or a chunk.';

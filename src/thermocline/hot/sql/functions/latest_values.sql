@@ -1,0 +1,22 @@
+-- What the last-value cache of a ChronoTable holds. Name the columns that you expect:
+-- SELECT * FROM lakets.latest_values('readings') AS r (sensor int, value float8, last_updated timestamptz).
+CREATE OR REPLACE FUNCTION lakets.latest_values(p_table_name text, p_schema_name text DEFAULT 'public') RETURNS SETOF record
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_cache oid;
+BEGIN
+    PERFORM lakets._table_oid(p_table_name, p_schema_name);
+    SELECT cache_oid INTO v_cache FROM lakets._lvc_registry
+    WHERE chronotable_id = lakets._chronotable_id(p_table_name, p_schema_name);
+    IF v_cache IS NULL THEN
+        RAISE EXCEPTION 'the last-value cache of %.% is not enabled', quote_ident(p_schema_name), quote_ident(p_table_name)
+            USING HINT = format('SELECT lakets.enable_lvc(%L, <keys>, <values>, %L) enables it.', p_table_name, p_schema_name);
+    END IF;
+    RETURN QUERY EXECUTE format('SELECT * FROM %s ORDER BY last_updated DESC', v_cache::regclass);
+END
+$$;
+
+COMMENT ON FUNCTION lakets.latest_values(text, text) IS
+    'The newest row of each key: keys, values and last_updated, newest first.';

@@ -1,0 +1,184 @@
+"""What others may do to the feed's tables, its messages and its sessions: nothing of it stops it or makes it lie."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from harness.lakes import Lake
+from harness.roles import role
+from thermocline.feed import copying
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
+NOON = [BASE + timedelta(days=day, hours=12) for day in range(4)]
+
+
+@pytest.fixture
+def lake(dsn: str, tmp_path: Path) -> Lake:
+    lake = Lake.of(dsn, tmp_path / "home")
+    lake.run(
+        "CREATE TABLE m (ts timestamptz NOT NULL, id int, v float8)",
+        f"INSERT INTO m SELECT '{BASE}'::timestamptz + g * interval '1 hour', g, g / 7.0 FROM generate_series(0, 71) g",
+        "SELECT lakets.create_chronotable('m', 'ts', '1 day')",
+        "SELECT lakets.enable_sync('m')",
+    )
+    return lake
+
+
+def chunk(day: int) -> str:
+    return f"m_{BASE + timedelta(days=day):%Y%m%d_%H%M%S}"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "chunk_truncated", "chronotable": 1},
+        {"event": "chunk_created", "chronotable": 1},
+        {"event": "x", "chronotable": [1]},
+        {"event": ["chunk_created"]},
+        {"event": "chunk_truncated", "chronotable": 1, "chunk": 1, "range_start": 5, "range_end": 6},
+        {"event": "chunk_truncated", "chronotable": 1, "chunk": 1, "range_start": "soon", "range_end": "later"},
+        {"event": "chunk_created", "chronotable": 1, "chunk": "x"},
+        {"event": "chunk_created", "chronotable": True, "chunk": 1},
+        [1, 2],
+        None,
+    ],
+)
+def test_a_message_that_makes_no_sense_is_passed_by(lake: Lake, dsn: str, event: Any) -> None:
+    lake.drain()
+    with role(dsn, "stranger") as strangers, psycopg.connect(strangers) as session:
+        session.execute("SELECT pg_logical_emit_message(true, 'thermocline', %s)", [json.dumps(event)])
+        session.commit()
+        lake.run(f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1)")
+        lake.drain()
+    lake.assert_same()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("date", "5874897-12-31"),
+        ("date", "0044-03-15 BC"),
+        ("timestamp", "294276-12-31 23:59:59"),
+        ("timestamp", "4713-01-01 00:00:00 BC"),
+        ("timestamptz", "10000-01-01 00:00:00+00"),
+        ("numeric", "1e1000"),
+        ("float8", "5e-324"),
+    ],
+)
+def test_m12_an_odd_value_stops_nothing_and_is_proven(lake: Lake, kind: str, value: str) -> None:
+    lake.run(
+        f"CREATE TABLE n (ts timestamptz NOT NULL, v {kind})",
+        f"INSERT INTO n VALUES ('{NOON[3]}', '{value}')",
+        "SELECT lakets.create_chronotable('n', 'ts', '1 day')",
+        "SELECT lakets.enable_sync('n')",
+    )
+    lake.drain()
+    lake.run(f"INSERT INTO n VALUES ('{NOON[3]}', '{value}')", "UPDATE n SET v = v")
+    lake.drain()
+    ((oid,),) = lake.run(f"SELECT tableoid::bigint FROM n WHERE ts = '{NOON[3]}' LIMIT 1")
+    prover = lake.stack.prover(on_spark=False)
+    with lake.feeding():
+        assert prover.prove(oid).equal
+    lake.assert_same("m")
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, lake: Lake, *statements: str) -> None:
+    """Statements of somebody else, once, after the chunks were listed and before they are locked."""
+    plain = copying.standing_together
+    done: list[bool] = []
+
+    def together(*given: Any, **more: Any) -> Any:
+        if not done:
+            done.append(True)
+            lake.run(*statements)
+        return plain(*given, **more)
+
+    monkeypatch.setattr(copying, "standing_together", together)
+
+
+def drained(lake: Lake) -> None:
+    """A chunk that was busy is copied in the next pass."""
+    for _ in range(3):
+        with lake.feed() as feed:
+            if feed.drain().caught_up:
+                return
+    raise AssertionError("chunks stay uncovered")
+
+
+def test_m20_chunks_that_swap_names_before_they_are_locked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    meanwhile(
+        monkeypatch,
+        lake,
+        f"ALTER TABLE {chunk(1)} RENAME TO swap",
+        f"ALTER TABLE {chunk(2)} RENAME TO {chunk(1)}",
+        f"ALTER TABLE swap RENAME TO {chunk(2)}",
+        "DELETE FROM m WHERE id = 30",
+    )
+    drained(lake)
+    lake.assert_same()
+
+
+def test_m20_a_chunk_that_is_renamed_before_it_is_locked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    meanwhile(monkeypatch, lake, f"ALTER TABLE {chunk(1)} RENAME TO another_name")
+    drained(lake)
+    lake.assert_same()
+
+
+@pytest.mark.parametrize("change", ["ADD COLUMN extra int", "DROP COLUMN v"])
+def test_m20_columns_that_change_before_a_chunk_is_locked(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    then = ["UPDATE m SET extra = 7"] if "ADD" in change else []
+    meanwhile(monkeypatch, lake, f"ALTER TABLE m {change}", *then)
+    drained(lake)
+    if "ADD" in change:
+        lake.assert_same()
+        assert {row["extra"] for row in lake.history().to_pylist() if row["_change_type"] == "insert"} >= {7}
+    assert lake.run("SELECT status FROM thermocline.synced_table") == [("STREAMING",)]
+
+
+LONG_AGO = f"FOR VALUES FROM ('{BASE - timedelta(days=400)}') TO ('{BASE - timedelta(days=399)}')"
+
+
+@pytest.mark.parametrize("bound", ["DEFAULT", LONG_AGO], ids=["default", "long ago"])
+def test_a_partition_that_is_no_chunk_is_refused_by_name(lake: Lake, bound: str) -> None:
+    lake.run(
+        "SELECT lakets.disable_sync('m')",
+        "CREATE TABLE foreign_one (LIKE m INCLUDING ALL)",
+        f"ALTER TABLE m ATTACH PARTITION foreign_one {bound}",
+    )
+    with pytest.raises(psycopg.errors.RaiseException, match=r"its partition public\.foreign_one is not a chunk"):
+        lake.run("SELECT lakets.enable_sync('m')")
+
+
+@pytest.fixture
+def setting(lake: Lake, request: pytest.FixtureRequest) -> Iterator[str]:
+    ((name,),) = lake.run("SELECT current_database()")
+    lake.run(f"ALTER DATABASE {name} SET {request.param}")
+    yield request.param
+    lake.run("SET default_transaction_read_only = off; ALTER DATABASE " + name + " RESET ALL")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "intervalstyle = 'sql_standard'",
+        "statement_timeout = '30ms'",
+        "idle_in_transaction_session_timeout = '20ms'",
+        "default_transaction_isolation = 'serializable'",
+    ],
+    indirect=True,
+)
+def test_what_a_database_is_set_to_does_not_bend_our_sessions(lake: Lake, setting: str) -> None:
+    assert setting
+    drained(lake)
+    lake.assert_same()
