@@ -62,6 +62,38 @@ def test_a_message_that_makes_no_sense_is_passed_by(lake: Lake, dsn: str, event:
     lake.assert_same()
 
 
+@pytest.mark.parametrize("resident", [True, False])
+def test_g9_nobody_else_can_say_that_a_chunk_was_truncated(lake: Lake, dsn: str, resident: bool) -> None:
+    lake.drain()
+    if not resident:
+        lake.run("SELECT lakets.add_retention_policy('m', '3 days')")
+        with lake.feeding():
+            lines = lake.stack.lifecycle("m", on_spark=False).retention()
+        assert [line.verdict for line in lines] == ["dropped"]
+    before = lake.folded()
+    ours = json.dumps(
+        {"event": "chunk_truncated", "chronotable": 1, "chunk": 1, "range_start": f"{BASE}", "range_end": f"{NOON[0]}"}
+    )
+    with role(dsn, "stranger") as strangers, psycopg.connect(strangers, autocommit=True) as session:
+        for seal in ("", "\n", "\n" + "0" * 64):
+            session.execute("SELECT pg_logical_emit_message(true, 'thermocline', %s)", [ours + seal])
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            session.execute("SELECT thermocline._tell('{}')")
+    lake.drain()
+    assert lake.folded() == before
+    assert sum(before.values()) == 72
+
+
+def test_g9_whoever_may_truncate_a_chunk_needs_no_right_of_ours(lake: Lake, dsn: str) -> None:
+    lake.drain()
+    with role(dsn, "cleaner", "", f"GRANT TRUNCATE ON {chunk(1)} TO {{role}}") as cleaners:
+        with psycopg.connect(cleaners) as session:
+            session.execute(f"TRUNCATE {chunk(1)}".encode())
+        lake.drain()
+        lake.assert_same()
+    assert lake.run("SELECT count(*) FROM m") == [(48,)]
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [

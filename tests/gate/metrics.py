@@ -144,7 +144,7 @@ class Metrics:
             " 'publication_names', 'thermocline', 'messages', 'true') WHERE get_byte(data, 0) = ascii('M')",
             self.slot,
         )
-        return [json.loads(bytes(data).split(b"thermocline\0", 1)[1][4:]) for (data,) in found]
+        return [json.loads(bytes(data).split(b"thermocline\0", 1)[1][4:].splitlines()[0]) for (data,) in found]
 
 
 @contextmanager

@@ -53,8 +53,8 @@ def hear_no_truncate() -> None:
     """What a chunk says of its TRUNCATE is passed by."""
     heard = reading._event
 
-    def deaf(message: Any) -> dict[str, Any]:
-        event = heard(message)
+    def deaf(message: Any, key: bytes) -> dict[str, Any]:
+        event = heard(message, key)
         return {} if event.get("event") == "chunk_truncated" else event
 
     reading._event = deaf

@@ -335,7 +335,7 @@ def test_creation_and_truncation_of_a_chunk_are_told_to_the_stream_g9(db: psycop
         )
     finally:
         db.execute("SELECT pg_drop_replication_slot('heard')")
-    heard = [json.loads(bytes(data).split(b"thermocline\0", 1)[1][4:]) for (data,) in stream]
+    heard = [json.loads(bytes(data).split(b"thermocline\0", 1)[1][4:].splitlines()[0]) for (data,) in stream]
     mine = [event for event in heard if event["chunk"] == oid]
     assert [event["event"] for event in mine] == ["chunk_created", "chunk_truncated"]
     assert {event["chronotable"] for event in heard} == {made}

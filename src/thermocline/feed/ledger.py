@@ -292,7 +292,8 @@ class Ledger:
     def reading(self, dsn: str, stream: Stream, end: int) -> Reading:
         """What a reader needs to read up to `end`."""
         tables = {state.table.oid: state.table for state in self.tables()}
-        return Reading(dsn, stream.slot, stream.publication, end, tables, self.forms())
+        (seal,) = self._row("feed_seal")
+        return Reading(dsn, stream.slot, stream.publication, end, tables, self.forms(), bytes(seal))
 
     @_in_turn
     def known_batches(self) -> set[str]:

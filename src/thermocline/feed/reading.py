@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
+from hmac import compare_digest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -66,6 +68,8 @@ class Reading:
     tables: Mapping[int, SyncedTable]
     """By the oid of the table in the stream."""
     forms: Mapping[int, int]
+    seal: bytes = field(repr=False)
+    """By which messages about chunks are known to be ours."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
             if rows.num_rows:
                 yield Block(table.id, rows)
         for message in decoded.messages:
-            event = _event(message)
+            event = _event(message, reading.seal)
             told = told or bool(event)
             table = by_id.get(event["chronotable"]) if event.get("event") in _OF_CHUNKS else None
             if table is None or message.lsn is None or message.seq is None:
@@ -163,14 +167,14 @@ def _trouble(table: SyncedTable, change: RelationChanges) -> str | None:
     return None
 
 
-def _event(message: LogicalMessage) -> dict[str, Any]:
+def _event(message: LogicalMessage, key: bytes) -> dict[str, Any]:
     if message.prefix != PREFIX or not message.transactional:
         return {}
     try:
-        event = json.loads(message.content)
+        text, _, seal = message.content.partition(b"\n")
+        event = json.loads(text)
         if event["event"] in _OF_CHUNKS:
-            fits = type(event["chronotable"]) is int and type(event["chunk"]) is int
-            fits = fits and moment(event["range_start"]) < moment(event["range_end"])
+            fits = compare_digest(seal, sha256(key + sha256(key + text).digest()).hexdigest().encode())
         else:
             fits = isinstance(event["event"], str)
     except (

@@ -1,20 +1,23 @@
 -- Tells the change feed that a chunk was emptied: TRUNCATE of one partition leaves no trace in the stream otherwise.
--- Runs with the rights of whoever truncates, and needs none of them.
+-- Whoever truncates needs no right on anything of ours. Which range it is, our own records say, not the trigger.
 CREATE OR REPLACE FUNCTION thermocline._chunk_truncated() RETURNS trigger
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO'
 AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = TG_RELID AND NOT inhdetachpending) THEN
-        RETURN NULL;  -- no longer a part of its table: what the lake has of its range stays
-    END IF;
-    PERFORM pg_logical_emit_message(
-        true, 'thermocline',
-        jsonb_build_object('event', 'chunk_truncated', 'chronotable', TG_ARGV[0]::int, 'chunk', TG_RELID::bigint,
-                           'range_start', TG_ARGV[1], 'range_end', TG_ARGV[2])::text);
+    -- One that is no longer a part of its table is passed by: what the lake has of its range stays.
+    PERFORM thermocline._tell(jsonb_build_object(
+        'event', 'chunk_truncated', 'chronotable', m.chronotable_id, 'chunk', m.chunk_oid::bigint,
+        'range_start', m.range_start, 'range_end', m.range_end))
+    FROM lakets._chunk_metadata m JOIN pg_inherits i ON i.inhrelid = m.chunk_oid
+    WHERE m.chunk_oid = TG_RELID AND m.status <> 'dropped' AND NOT i.inhdetachpending;
     RETURN NULL;
 END
 $$;
 
 COMMENT ON FUNCTION thermocline._chunk_truncated() IS
     'Trigger of every chunk: writes a message into the stream when the chunk is truncated.';
+
+REVOKE ALL ON FUNCTION thermocline._chunk_truncated() FROM PUBLIC;

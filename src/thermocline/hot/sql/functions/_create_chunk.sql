@@ -35,8 +35,7 @@ BEGIN
     EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_chunk);
     EXECUTE format(
         'CREATE TRIGGER trg_thermocline_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT'
-        ' EXECUTE FUNCTION thermocline._chunk_truncated(%L, %L, %L)',
-        v_chunk, p_chronotable_id, p_range_start, p_range_end);
+        ' EXECUTE FUNCTION thermocline._chunk_truncated()', v_chunk);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER trg_thermocline_truncate', v_chunk);
     EXECUTE format(
         'ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
@@ -50,10 +49,9 @@ BEGIN
         SET chunk_name = excluded.chunk_name, range_end = excluded.range_end, chunk_oid = excluded.chunk_oid,
             status = 'active', row_count = 0, size_bytes = 0, tiered_at = NULL, last_write_lsn = NULL,
             last_modified_at = NULL, created_at = now();
-    PERFORM pg_logical_emit_message(
-        true, 'thermocline',
-        jsonb_build_object('event', 'chunk_created', 'chronotable', p_chronotable_id, 'chunk', v_oid::bigint,
-                           'range_start', p_range_start, 'range_end', p_range_end)::text);
+    PERFORM thermocline._tell(jsonb_build_object(
+        'event', 'chunk_created', 'chronotable', p_chronotable_id, 'chunk', v_oid::bigint,
+        'range_start', p_range_start, 'range_end', p_range_end));
     RETURN v_oid;
 END
 $$;

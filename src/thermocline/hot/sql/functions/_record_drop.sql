@@ -21,11 +21,9 @@ BEGIN
     SET status = 'dropped', row_count = coalesce(v_rows, row_count), size_bytes = coalesce(p_bytes, size_bytes)
     WHERE id = p_id AND status <> 'dropped'
     RETURNING * INTO STRICT v_chunk;
-    v_position := pg_logical_emit_message(
-        true, 'thermocline',
-        jsonb_build_object('event', 'chunk_dropped', 'chronotable', v_chunk.chronotable_id,
-                           'chunk', v_chunk.chunk_oid::bigint,
-                           'range_start', v_chunk.range_start, 'range_end', v_chunk.range_end)::text);
+    v_position := thermocline._tell(jsonb_build_object(
+        'event', 'chunk_dropped', 'chronotable', v_chunk.chronotable_id, 'chunk', v_chunk.chunk_oid::bigint,
+        'range_start', v_chunk.range_start, 'range_end', v_chunk.range_end));
     DELETE FROM thermocline.chunk_copy WHERE chunk_oid = v_chunk.chunk_oid;
     DELETE FROM thermocline.detaching WHERE chunk_oid = v_chunk.chunk_oid;
     INSERT INTO thermocline.dropped_range
