@@ -214,3 +214,27 @@ def test_what_a_database_is_set_to_does_not_bend_our_sessions(lake: Lake, settin
     assert setting
     drained(lake)
     lake.assert_same()
+
+
+@pytest.mark.parametrize("column", ["spot point", "numbers int[]"])
+def test_m12_a_column_that_the_lake_cannot_hold_sets_its_own_table_aside(lake: Lake, column: str) -> None:
+    lake.run(
+        "CREATE TABLE n (ts timestamptz NOT NULL, v int)",
+        "SELECT lakets.create_chronotable('n', 'ts', '1 day')",
+        "SELECT lakets.enable_sync('n')",
+    )
+    lake.drain()
+    lake.run(
+        f"ALTER TABLE m ADD COLUMN {column}",
+        f"INSERT INTO m (ts, id) VALUES ('{NOON[1]}', 1)",
+        "INSERT INTO n VALUES (now(), 1)",
+    )
+    assert lake.drain().set_aside == ("public.m",)
+    lake.assert_same("n")
+    ((reason,),) = lake.run("SELECT reason FROM thermocline.synced_table WHERE status = 'SKIPPED'")
+    assert column.split()[0] in reason
+    lake.run(f"ALTER TABLE m DROP COLUMN {column.split()[0]}")
+    lake.run("SELECT lakets.disable_sync('m')", "SELECT lakets.enable_sync('m')")
+    for _ in range(2):
+        assert lake.drain().set_aside == ()
+    lake.assert_same("m")

@@ -254,3 +254,30 @@ def test_another_history_under_the_same_name_does_not_answer_for_what_has_left(l
         with old.manage_snapshots() as change:
             change.set_current_snapshot(newest.snapshot_id)
     assert rows(lake, table) == before
+
+
+def test_a_column_that_came_after_rows_had_left_is_null_in_them(lake: Lake, table: str) -> None:
+    let_go(lake, table, 0)
+    before = rows(lake, table)
+    lake.run(f"ALTER TABLE {table} ADD COLUMN later int, ADD COLUMN note text")
+    assert rows(lake, table) == Counter({(*row, None, None): n for row, n in before.items()})
+    lake.drain()
+    lake.run(f"UPDATE {table} SET later = 7")
+    found = rows(lake, table)
+    assert sum(n for row, n in found.items() if row[-2] == 7) == lake.run(f"SELECT count(*) FROM {table}")[0][0]
+    assert sum(found.values()) == sum(before.values())
+
+
+def test_what_was_deleted_and_dropped_outright_does_not_come_back(lake: Lake, table: str) -> None:
+    """While nothing streamed, the lake has seen neither."""
+    before = rows(lake, table)
+    day = BASE + timedelta(days=1)
+    lake.run(
+        f"SELECT lakets.disable_sync('{table}')",
+        f"DELETE FROM {table} WHERE ts < '{day}'",
+        f"SELECT lakets.drop_chunks('{table}', '3 days')",
+        f"SELECT lakets.enable_sync('{table}')",
+    )
+    lake.drain()
+    kept = Counter({row: n for row, n in before.items() if row[0] >= day.replace(tzinfo=None)})
+    assert rows(lake, table) == kept

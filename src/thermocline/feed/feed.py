@@ -19,6 +19,7 @@ from thermocline.feed.ledger import Commit, Ledger, OtherHistory, PublicationLos
 from thermocline.feed.positions import text
 from thermocline.feed.writing import Target
 from thermocline.hot.connection import connect
+from thermocline.hot.types import UnsupportedType
 from thermocline.lake import history
 from thermocline.lake.history import CommitConflict, History, HistoryGone, HistoryMoved, HistoryUnfit
 from thermocline.lake.tasks import InProcess
@@ -181,7 +182,7 @@ class Feed:
                 may_create=state.lake_snapshot is None,
             )
             self._adopt(table, opened, state.lake_snapshot)
-        except (HistoryMoved, HistoryUnfit) as error:
+        except (HistoryMoved, HistoryUnfit, UnsupportedType) as error:
             log.warning("table set aside", table=table.source, reason=error.message)
             self.ledger.set_aside(table.id, f"{error.message} {error.next_step}")
             self._histories.pop(table.id, None)
@@ -220,7 +221,7 @@ class Feed:
             return
         for state in states:
             opened = self._histories.get(state.table.id)
-            if opened is None or not opened.has(state.table.lake_columns):
+            if opened is None or not _fits(opened, state.table):
                 self._open_history(state)
         gone = set(self._histories) - {state.table.id for state in states}
         for table in gone:
@@ -439,3 +440,10 @@ class Feed:
                 opened.refresh()
                 opened.require_ours(self.ledger.known_batches())
         raise HistoryMoved(f"{opened.name} is committed to so often by others that a copy does not get through.")
+
+
+def _fits(opened: History, table: SyncedTable) -> bool:
+    try:
+        return opened.has(table.lake_columns)
+    except UnsupportedType:
+        return False

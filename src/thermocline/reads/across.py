@@ -74,6 +74,8 @@ class _Standing:
     lake_table: str | None
     """None while all of the table is resident."""
     cuts: tuple[Cut, ...]
+    nowhere: tuple[tuple[datetime, datetime], ...]
+    """Ranges that are in no tier."""
     owed_by: tuple[str, ...]
     """Identities of the lake's table under which ranges were dropped."""
     owed_at: int
@@ -173,15 +175,25 @@ class Reader:
     def _of_lake(self, standing: _Standing) -> DataFrame:
         """What the lake has of the times that are not resident."""
         assert standing.lake_table is not None  # noqa: S101 (the caller has looked)
-        names = [column.name for column in standing.columns]
         reads.require_holds(self._spark, standing.lake_table, standing.owed_by, standing.owed_at)
-        frame = reads.current(self._spark, standing.lake_table, cuts=standing.cuts, columns=names)
-        resident = _merged((chunk.start, chunk.end) for chunk in standing.chunks)
-        if not resident:
-            return frame
-        time = sql.col(reads.quoted(standing.time_column))
-        inside: list[Expression] = [(time >= sql.lit(start)) & (time < sql.lit(end)) for start, end in resident]
-        return frame.where(~reduce(or_, inside))
+        there = set(reads.history(self._spark, standing.lake_table).columns)
+        known = [column.name for column in standing.columns if column.name in there]
+        frame = reads.current(self._spark, standing.lake_table, cuts=standing.cuts, columns=known)
+        elsewhere = _merged([*((chunk.start, chunk.end) for chunk in standing.chunks), *standing.nowhere])
+        if elsewhere:
+            time = sql.col(reads.quoted(standing.time_column))
+            inside: list[Expression] = [(time >= sql.lit(start)) & (time < sql.lit(end)) for start, end in elsewhere]
+            frame = frame.where(~reduce(or_, inside))
+        # A column that the lake has no value of yet came after everything that has left.
+        kinds = from_arrow_schema(pa.schema([(one.name, one.lake_type) for one in standing.columns]))
+        return frame.select(
+            *(
+                sql.col(reads.quoted(one.name))
+                if one.name in there
+                else sql.lit(None).cast(one.dataType).alias(one.name)
+                for one in kinds
+            )
+        )
 
     def _lake_table(self, table: str) -> str:
         schema, name = _split(table)
@@ -228,6 +240,7 @@ def _stand(session: Connection, table: str) -> _Standing | None:
     except pg.UndefinedTable:
         return None
     cuts = [Cut(*one) for one in session.execute(query("read_cuts"), {"table": number})]
+    nowhere = session.execute(query("read_nowhere"), {"table": number}).fetchall()
     uuids, position = session.execute(query("read_owed"), {"table": number}).fetchone() or ((), 0)
     (snapshot,) = session.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
     return _Standing(
@@ -237,6 +250,7 @@ def _stand(session: Connection, table: str) -> _Standing | None:
         tuple(chunks),
         lake_table if began else None,
         tuple(cuts),
+        tuple((start, end) for start, end in nowhere),
         tuple(uuids),
         position,
     )

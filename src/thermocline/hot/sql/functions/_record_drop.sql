@@ -27,14 +27,18 @@ BEGIN
     DELETE FROM thermocline.chunk_copy WHERE chunk_oid = v_chunk.chunk_oid;
     DELETE FROM thermocline.detaching WHERE chunk_oid = v_chunk.chunk_oid;
     INSERT INTO thermocline.dropped_range
-        (chronotable_id, range_start, range_end, chunk_oid, receipt_id, receipt_position, drop_position, lake_uuid)
+        (chronotable_id, range_start, range_end, chunk_oid, receipt_id, receipt_position, drop_position, lake_uuid,
+         in_lake)
     VALUES (v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end, v_chunk.chunk_oid,
             (p_evidence #>> '{receipt,id}')::bigint, (p_evidence #>> '{receipt,position}')::pg_lsn, v_position,
-            (p_evidence #>> '{receipt,lake_uuid}')::uuid)
+            (p_evidence #>> '{receipt,lake_uuid}')::uuid,
+            EXISTS (SELECT FROM thermocline.synced_table s
+                    WHERE s.chronotable_id = v_chunk.chronotable_id AND s.status <> 'TERMINATED'))
     ON CONFLICT (chronotable_id, range_start) DO UPDATE
         SET range_end = excluded.range_end, chunk_oid = excluded.chunk_oid, receipt_id = excluded.receipt_id,
             receipt_position = excluded.receipt_position, drop_position = excluded.drop_position,
-            trap_oid = NULL, dropped_at = excluded.dropped_at, lake_uuid = excluded.lake_uuid;
+            trap_oid = NULL, dropped_at = excluded.dropped_at, lake_uuid = excluded.lake_uuid,
+            in_lake = excluded.in_lake;
     INSERT INTO thermocline.audit
         (action, object, chronotable_id, range_start, range_end, row_count, bytes, forced, reason, evidence)
     VALUES ('drop_chunk', v_chunk.chunk_name, v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end,
