@@ -9,6 +9,7 @@ import typer
 
 from thermocline.cli.invocation import Invocation, Json, Table, Verbose
 from thermocline.errors import ExitCode
+from thermocline.hot import names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,10 +81,9 @@ def retention(
 
 
 def _nothing_due(call: Invocation, table: str, *kinds: str) -> str:
-    schema, _, name = table.rpartition(".")
-    full = f"{schema or 'public'}.{name}"
-    if not any(one.table.replace('"', "") == full and one.kind in kinds for one in call.stack.policies()):
-        return f"{full} has no {kinds[0]} policy: SELECT lakets.add_{kinds[0]}_policy(...) adds one."
+    asked = names.split(table)
+    if not any(names.split(one.table) == asked and one.kind in kinds for one in call.stack.policies()):
+        return f"{'.'.join(asked)} has no {kinds[0]} policy: SELECT lakets.add_{kinds[0]}_policy(...) adds one."
     return "Nothing is due: no chunk is that old, or those that are have been seen to."
 
 

@@ -12,6 +12,7 @@ from thermocline.errors import Refused, ThermoclineError
 from thermocline.gate import drop
 from thermocline.gate.drop_plan import Reason, Verdict, plan_drops
 from thermocline.gate.receipt import NotProven
+from thermocline.hot import names
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 
@@ -80,10 +81,9 @@ class Lifecycle:
 
     def __init__(self, dsn: str, prover: Prover, table: str, *, patience: float = drop.PATIENCE) -> None:
         self._patience = patience
-        schema, _, name = table.rpartition(".")
         self._dsn = dsn
         self._prover = prover
-        self._schema, self._name = schema or "public", name
+        self._schema, self._name = names.split(table)
 
     def verify(self, chunk: str | None = None, news: News = lambda _: None) -> list[ChunkLine]:
         """Compare every resident chunk, or one of them, with the lake; each equal one gets a receipt."""

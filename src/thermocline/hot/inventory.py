@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from thermocline.hot import names
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 
@@ -60,9 +61,9 @@ def tables(dsn: str, *, timeout: int = 10) -> list[ChronoTable]:
 
 def chunks(dsn: str, table: str, *, timeout: int = 10) -> list[Chunk]:
     """The resident chunks of a table, as readings or plant.readings, oldest first."""
-    schema, _, name = table.rpartition(".")
+    schema, name = names.split(table)
     with connect(dsn, timeout=timeout) as session:
-        found = session.execute(query("inventory_chunks"), {"table": name, "schema": schema or "public"})
+        found = session.execute(query("inventory_chunks"), {"table": name, "schema": schema})
         return [Chunk(*row) for row in found]
 
 

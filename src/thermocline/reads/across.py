@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from thermocline.errors import Busy, Refused
-from thermocline.hot import rows
+from thermocline.hot import names, rows
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.lake import reads
@@ -131,9 +131,9 @@ class Reader:
             for schema, name in self._tables():
                 view = name if schema == "public" else f"{schema}_{name}"
                 if _mentions(question, f"{view}_history"):
-                    self.history(f"{schema}.{name}").createOrReplaceTempView(reads.quoted(f"{view}_history"))
+                    self.history(names.joined(schema, name)).createOrReplaceTempView(reads.quoted(f"{view}_history"))
                 if _mentions(question, view):
-                    frame = held.enter_context(self.across(f"{schema}.{name}"))
+                    frame = held.enter_context(self.across(names.joined(schema, name)))
                     frame.createOrReplaceTempView(reads.quoted(view))
             with reads.translated():
                 reads.require_question(self._spark, question)
@@ -196,7 +196,7 @@ class Reader:
         )
 
     def _lake_table(self, table: str) -> str:
-        schema, name = _split(table)
+        schema, name = names.split(table)
         with connect(self._dsn) as session:
             row = session.execute(query("read_table"), {"schema": schema, "table": name}).fetchone()
         if row is None:
@@ -216,7 +216,7 @@ class Reader:
 
 def _stand(session: Connection, table: str) -> _Standing | None:
     """What is resident and what is not, under one snapshot; None when a chunk went away before it was held."""
-    schema, name = _split(table)
+    schema, name = names.split(table)
     try:
         # Before the snapshot: whatever it shows attached cannot be dropped any more.
         session.execute(pgsql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(pgsql.Identifier(schema, name)))
@@ -275,11 +275,6 @@ def _merged(ranges: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime,
         else:
             merged.append((start, end))
     return merged
-
-
-def _split(table: str) -> tuple[str, str]:
-    schema, _, name = table.rpartition(".")
-    return schema or "public", name
 
 
 def _mentions(question: str, name: str) -> bool:
