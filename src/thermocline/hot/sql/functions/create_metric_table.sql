@@ -35,7 +35,7 @@ BEGIN
         RAISE EXCEPTION 'cannot make the metric table %.%: it has no field', quote_ident(p_schema_name),
             quote_ident(p_table_name) USING HINT = 'Name at least one column that is measured.';
     END IF;
-    SELECT string_agg(what, '; ') INTO v_bad
+    SELECT string_agg(what, '; ' ORDER BY what) INTO v_bad
     FROM (
         SELECT CASE WHEN name IS NULL THEN 'a column name is NULL'
                     WHEN octet_length(name) NOT BETWEEN 1 AND 63 THEN format('the column name %I has %s bytes', name,

@@ -20,8 +20,8 @@ BEGIN
             CASE WHEN p_metric_name IS NULL THEN 'metric name' ELSE 'time' END
             USING HINT = 'Labels and value may be NULL if the columns may.';
     END IF;
-    SELECT string_agg(n, ', ') INTO v_missing
-    FROM unnest('{time, metric_name, labels, value}'::text[]) n
+    SELECT string_agg(n, ', ' ORDER BY at) INTO v_missing
+    FROM unnest('{time, metric_name, labels, value}'::text[]) WITH ORDINALITY u (n, at)
     WHERE NOT EXISTS (SELECT FROM pg_attribute a
                       WHERE a.attrelid = v_table AND a.attname = n AND a.attnum > 0 AND NOT a.attisdropped);
     IF v_missing IS NOT NULL THEN
