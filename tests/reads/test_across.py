@@ -268,6 +268,15 @@ def test_a_column_that_came_after_rows_had_left_is_null_in_them(lake: Lake, tabl
     assert sum(found.values()) == sum(before.values())
 
 
+def test_what_was_forced_out_of_a_synced_table_is_still_answered(lake: Lake, table: str) -> None:
+    """No proof was asked for, but every change had streamed."""
+    before = rows(lake, table)
+    lake.run(f"SELECT lakets.add_retention_policy('{table}', '3 days')")
+    assert lake.run(f"SELECT lakets.execute_retention('{table}', p_force => true)")[0][0] >= 1
+    lake.drain()
+    assert rows(lake, table) == before
+
+
 def test_what_was_deleted_and_dropped_outright_does_not_come_back(lake: Lake, table: str) -> None:
     """While nothing streamed, the lake has seen neither."""
     before = rows(lake, table)

@@ -16,6 +16,7 @@ DECLARE
     v_rows     bigint := (p_evidence ->> 'row_count')::bigint;
     v_chunk    lakets._chunk_metadata;
     v_position pg_lsn;
+    v_covered  boolean;
 BEGIN
     UPDATE lakets._chunk_metadata
     SET status = 'dropped', row_count = coalesce(v_rows, row_count), size_bytes = coalesce(p_bytes, size_bytes)
@@ -25,6 +26,7 @@ BEGIN
         'event', 'chunk_dropped', 'chronotable', v_chunk.chronotable_id, 'chunk', v_chunk.chunk_oid::bigint,
         'range_start', v_chunk.range_start, 'range_end', v_chunk.range_end));
     DELETE FROM thermocline.chunk_copy WHERE chunk_oid = v_chunk.chunk_oid;
+    v_covered := FOUND;  -- every change of it is in the lake or on its way there, proven or not
     DELETE FROM thermocline.detaching WHERE chunk_oid = v_chunk.chunk_oid;
     INSERT INTO thermocline.dropped_range
         (chronotable_id, range_start, range_end, chunk_oid, receipt_id, receipt_position, drop_position, lake_uuid,
@@ -32,8 +34,7 @@ BEGIN
     VALUES (v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end, v_chunk.chunk_oid,
             (p_evidence #>> '{receipt,id}')::bigint, (p_evidence #>> '{receipt,position}')::pg_lsn, v_position,
             (p_evidence #>> '{receipt,lake_uuid}')::uuid,
-            EXISTS (SELECT FROM thermocline.synced_table s
-                    WHERE s.chronotable_id = v_chunk.chronotable_id AND s.status <> 'TERMINATED'))
+            v_covered)
     ON CONFLICT (chronotable_id, range_start) DO UPDATE
         SET range_end = excluded.range_end, chunk_oid = excluded.chunk_oid, receipt_id = excluded.receipt_id,
             receipt_position = excluded.receipt_position, drop_position = excluded.drop_position,

@@ -76,7 +76,7 @@ BEGIN
         EXECUTE v_do;
     END LOOP;
     EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %s (%I DESC)',
-                   left('idx_' || p_table_name || '_' || p_time_column, 63), v_new::regclass, p_time_column);
+                   lakets._short_name('idx_', p_table_name || '_' || p_time_column, ''), v_new::regclass, p_time_column);
     EXECUTE format('ANALYZE %s', v_new::regclass);
     RETURN v_id;
 END

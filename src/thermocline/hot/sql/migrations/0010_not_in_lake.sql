@@ -1,4 +1,5 @@
--- Ranges that were dropped while their table was not synced: what the lake has of them is older than what was dropped.
+-- Ranges that were dropped while they were not covered by the feed: what the lake has of them is older than what was
+-- dropped.
 
 ALTER TABLE thermocline.dropped_range ADD COLUMN in_lake boolean NOT NULL DEFAULT true;
 COMMENT ON COLUMN thermocline.dropped_range.in_lake IS
