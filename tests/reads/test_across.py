@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from thermocline.stack import Stack
 
 BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
-TRIES = 20
+GIVE_UP_AFTER = 180.0
 _numbers = itertools.count(1)
 
 
@@ -71,16 +71,18 @@ def let_go(lake: Lake, table: str, day: int) -> None:
         f" ON r.id = m.chronotable_id WHERE r.table_name = '{table}' AND range_start = '{BASE + timedelta(days=day)}'"
     )
     prover = lake.stack.prover(on_spark=day == 0)
+    give_up_at = time.monotonic() + GIVE_UP_AFTER
     with lake.feeding():
-        for _ in range(TRIES):
+        while True:
             try:
                 assert prover.prove(oid).equal
             except NotProven as error:  # a chunk that had to be attached again is copied again
                 assert error.reason == "not_covered"
+                assert time.monotonic() < give_up_at, "it was not copied again"
                 time.sleep(0.2)
                 continue
             outcome = drop.drop_chunk(lake.dsn, oid, check_lake=prover.look)
-            if outcome.reason is None or outcome.reason.code != "busy":
+            if outcome.reason is None or outcome.reason.code != "busy" or time.monotonic() > give_up_at:
                 break
     assert outcome.reason is None
 
