@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from harness.questions import ask, one
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -89,12 +91,10 @@ class Metrics:
         self.db.close()
 
     def ask(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        cursor = self.db.execute(statement.encode(), parameters or None)
-        return cursor.fetchall() if cursor.description else []
+        return ask(self.db, statement, *parameters)
 
     def one(self, statement: str, *parameters: Any) -> Any:
-        ((value,),) = self.ask(statement, *parameters)
-        return value
+        return one(self.db, statement, *parameters)
 
     def chunk(self, day: int = 0) -> int:
         """The oid of the chunk that starts so many days after the oldest."""

@@ -6,30 +6,15 @@ import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from harness.questions import ask
 from harness.roles import role
 from harness.sessions import Session
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
 OLDEST = "FROM lakets._chunk_metadata ORDER BY range_start LIMIT 1"
-
-
-@pytest.fixture
-def db(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as session:
-        session.execute("SET timezone = 'UTC'")
-        yield session
-
-
-def ask(db: psycopg.Connection, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    return db.execute(statement.encode(), parameters or None).fetchall()
 
 
 def metrics(db: psycopg.Connection, rows: int = 0, interval: str = "1 day") -> int:

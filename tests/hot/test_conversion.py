@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import psycopg
 import pytest
 
+from harness.questions import ask
 from harness.roles import role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def db(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as session:
-        yield session
-
-
-def ask(db: psycopg.Connection, question: str) -> list[tuple[Any, ...]]:
-    return db.execute(question.encode()).fetchall()
 
 
 @pytest.fixture

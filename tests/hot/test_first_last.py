@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from harness.questions import ask
 
 ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 TIMES = st.timedeltas(timedelta(days=-200000), timedelta(days=200000)).map(ORIGIN.__add__)
 CLOSE = st.timedeltas(timedelta(0), timedelta(microseconds=3)).map(ORIGIN.__add__)
-
-
-@pytest.fixture
-def db(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as session:
-        session.execute("SET timezone = 'UTC'")
-        yield session
-
-
-def ask(db: psycopg.Connection, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    return db.execute(statement.encode(), parameters or None).fetchall()
 
 
 @settings(max_examples=40)

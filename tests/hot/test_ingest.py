@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
 
+from harness.questions import ask, one, refused
 from harness.roles import role
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 LONG = "ä" * 31 + "x"  # 63 bytes
-
-
-@pytest.fixture
-def db(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as session:
-        session.execute("SET timezone = 'UTC'")
-        yield session
-
-
-def ask(db: psycopg.Connection, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    return db.execute(statement.encode(), parameters or None).fetchall()
-
-
-def refused(db: psycopg.Connection, statement: str, message: str) -> None:
-    """An error that names the object, says what to do, and that handlers of raise_exception catch."""
-    with pytest.raises(psycopg.errors.RaiseException, match=message) as caught:
-        ask(db, statement)
-    assert caught.value.diag.message_hint
+INGEST = "SELECT lakets.ingest_batch('readings', %s)"
 
 
 # ---- metric tables ----------------------------------------------------------------------------
@@ -173,8 +154,7 @@ def readings(db: psycopg.Connection) -> psycopg.Connection:
 
 
 def ingest(db: psycopg.Connection, data: Any) -> int:
-    ((count,),) = ask(db, "SELECT lakets.ingest_batch('readings', %s)", json.dumps(data))
-    return int(count)
+    return int(one(db, INGEST, json.dumps(data)))
 
 
 def test_a_batch_becomes_rows(readings: psycopg.Connection) -> None:
@@ -216,9 +196,7 @@ def test_an_empty_batch_is_done(readings: psycopg.Connection) -> None:
     ],
 )
 def test_a_batch_that_would_lose_something_is_refused(readings: psycopg.Connection, data: Any, message: str) -> None:
-    with pytest.raises(psycopg.errors.RaiseException, match=message) as caught:
-        ingest(readings, data)
-    assert caught.value.diag.message_hint
+    refused(readings, INGEST, message, json.dumps(data))
     assert ask(readings, "SELECT count(*) FROM readings") == [(0,)]
 
 

@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def db(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as session:
-        session.execute("SET timezone = 'UTC'")
-        yield session
-
-
-def ask(db: psycopg.Connection, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    return db.execute(statement.encode(), parameters or None).fetchall()
-
-
-def refused(db: psycopg.Connection, statement: str, message: str) -> None:
-    """An error that names the object, says what to do, and that handlers of raise_exception catch."""
-    with pytest.raises(psycopg.errors.RaiseException, match=message) as caught:
-        ask(db, statement)
-    assert caught.value.diag.message_hint
+from harness.questions import ask, refused
 
 
 @pytest.fixture

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import itertools
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from harness.questions import ask
 
 
 @pytest.fixture
-def db(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as session:
-        session.execute("SET timezone = 'UTC'")
-        session.execute("CREATE TABLE metrics (ts timestamptz NOT NULL, v float8)")
-        session.execute("INSERT INTO metrics SELECT now() - g * interval '1 day', g FROM generate_series(0, 9) g")
-        session.execute("SELECT lakets.create_chronotable('metrics', 'ts', '1 day')")
-        yield session
-
-
-def ask(db: psycopg.Connection, question: str) -> list[tuple[Any, ...]]:
-    return db.execute(question.encode()).fetchall()
+def db(db: psycopg.Connection) -> psycopg.Connection:
+    """With a table of ten days."""
+    db.execute("CREATE TABLE metrics (ts timestamptz NOT NULL, v float8)")
+    db.execute("INSERT INTO metrics SELECT now() - g * interval '1 day', g FROM generate_series(0, 9) g")
+    db.execute("SELECT lakets.create_chronotable('metrics', 'ts', '1 day')")
+    return db
 
 
 @pytest.mark.parametrize("interval", ["7 days", "6 hours", "1 month"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import psycopg
@@ -13,28 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from harness.questions import ask, one, refused
 
 ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 TIMES = st.timedeltas(timedelta(days=-20000), timedelta(days=20000)).map(ORIGIN.__add__)
 NUMBERS = st.floats(-1e6, 1e6)
-
-
-@pytest.fixture
-def db(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as session:
-        session.execute("SET timezone = 'UTC'")
-        yield session
-
-
-def ask(db: psycopg.Connection, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    return db.execute(statement.encode(), parameters or None).fetchall()
-
-
-def one(db: psycopg.Connection, statement: str, *parameters: Any) -> Any:
-    ((value,),) = ask(db, statement, *parameters)
-    return value
 
 
 def plan(db: psycopg.Connection, statement: str) -> str:
@@ -270,9 +253,7 @@ def test_values(db: psycopg.Connection, call: str, expected: float | None) -> No
     "arguments", ["1, 0, 10, 0", "1, 10, 10, 5", "1, 10, 0, 5", "1, '-Infinity', 0, 5", "1, 0, 'NaN', 5"]
 )
 def test_a_histogram_that_cannot_be_drawn_is_refused(db: psycopg.Connection, arguments: str) -> None:
-    with pytest.raises(psycopg.errors.RaiseException, match="there is no histogram") as caught:
-        ask(db, f"SELECT lakets.histogram({arguments})")
-    assert caught.value.diag.message_hint
+    refused(db, f"SELECT lakets.histogram({arguments})", "there is no histogram")
 
 
 @settings(max_examples=25)

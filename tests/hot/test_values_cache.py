@@ -5,18 +5,15 @@ from __future__ import annotations
 import random
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.questions import ask, refused
 from harness.roles import role
 from harness.sessions import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Days around now: chunks from an old one until today would be many.
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -31,13 +28,6 @@ TRUTH = (
 
 
 @pytest.fixture
-def db(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as session:
-        session.execute("SET timezone = 'UTC'")
-        yield session
-
-
-@pytest.fixture
 def cached(db: psycopg.Connection) -> psycopg.Connection:
     """A table over three days with the newest value of two sensors in its cache."""
     db.execute("CREATE TABLE readings (ts timestamptz NOT NULL, sensor int, v float8)")
@@ -47,16 +37,6 @@ def cached(db: psycopg.Connection) -> psycopg.Connection:
     db.execute("SELECT lakets.create_chronotable('readings', 'ts', '1 day')")
     db.execute("SELECT lakets.enable_lvc('readings', '{sensor}', '{v}')")
     return db
-
-
-def ask(db: psycopg.Connection, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    return db.execute(statement.encode(), parameters or None).fetchall()
-
-
-def refused(db: psycopg.Connection, statement: str, message: str) -> None:
-    with pytest.raises(psycopg.errors.RaiseException, match=message) as caught:
-        ask(db, statement)
-    assert caught.value.diag.message_hint
 
 
 def write(db: psycopg.Connection, sensor: int, seconds: float, v: float, table: str = "readings") -> None:
