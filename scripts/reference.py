@@ -23,11 +23,12 @@ from thermocline.errors import ExitCode, ThermoclineError
 from thermocline.hot import statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from thermocline.hot.statements import SqlFile
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+EXAMPLES = FOLDER / "examples"
 WIDTH = 100
 _NOTE = "<!-- Written by scripts/reference.py; run it again instead of editing this page. -->"
 
@@ -38,7 +39,7 @@ def pages() -> dict[str, str]:
         "cli.md": cli_page(),
         "settings.md": settings_page(),
         "exit-codes-and-errors.md": errors_page(),
-        "sql.md": sql_page(statements.functions()),
+        "sql.md": sql_page(statements.functions(), examples()),
     }
 
 
@@ -223,34 +224,89 @@ _COMMENT = re.compile(
 _OPENING = re.compile(r"\A(?:--[^\n]*\n)+")
 
 
+# What jobs and queries of users call although its name begins with `_`.
+_INNER = (
+    "lakets._build_rollup_dag",
+    "lakets._cdf_committed_lsn",
+    "lakets._detect_bucket_column",
+    "lakets._ensure_partitions",
+    "lakets._get_chunks_to_tier",
+    "lakets._get_dirty_chunks",
+    "lakets._inject_time_predicate",
+    "lakets._refresh_buckets_batch",
+    "lakets._refresh_buckets_chunked",
+    "lakets._resolve_partition_parent",
+    "lakets._rollup_watermark",
+)
+
+
 class NotDescribed(ValueError):
     """A SQL file that lacks what the reference is made of."""
 
 
-def sql_page(files: Sequence[SqlFile]) -> str:
+def public(files: Sequence[SqlFile]) -> list[SqlFile]:
+    """The functions that are for people: those of schema lakets, unless their names begin with `_`."""
+    return [file for file in files if _full_name(file).startswith("lakets.") and not file.name.startswith("_")]
+
+
+def examples() -> dict[str, str]:
+    """The example of each function by its name; `_before` is what all of them begin with."""
+    return {file.stem: file.read_text("utf-8") for file in sorted(EXAMPLES.glob("*.sql"))}
+
+
+def sql_page(files: Sequence[SqlFile], shown: Mapping[str, str] | None = None) -> str:
     """docs/reference/sql.md. Refuses a file without an opening comment, a signature or a COMMENT."""
+    shown = shown or {}
     parts = [
         "# SQL functions",
         _NOTE,
         "What `thermocline up` installs into the database for people to call. `\\df+ lakets.*` in `psql`"
         " lists it with the same remarks.",
     ]
-    for file in files:
-        parts += _sql_section(file)
+    if "_before" in shown:
+        parts += [
+            "The examples run in the tests, each in a database that holds the following and nothing else. A line with"
+            " `=>` is a row of the answer, in the time zone UTC; three dots stand for what differs from day to day.",
+            _code(shown["_before"]),
+        ]
+    for file in public(files):
+        parts += [f"## {_full_name(file)}", *_sql_section(file)]
+        if file.name in shown:
+            parts += ["For example:", _code(shown[file.name])]
+    inner = [file for file in files if _full_name(file) in _INNER]
+    if inner:
+        parts += [
+            "## Inner functions",
+            "Jobs call these, and queries may. They may change with any release; what has a public function above is"
+            " better asked there. Other functions whose names begin with `_` are not for calling.",
+        ]
+    for file in inner:
+        parts += [f"### {_full_name(file)}", *_sql_section(file)]
     return _page(parts)
 
 
-def _sql_section(file: SqlFile) -> list[str]:
+def _described(file: SqlFile) -> tuple[str, list[re.Match[str]], list[re.Match[str]]]:
+    """The opening comment, the signatures and the COMMENTs of a file; each has to be there."""
     opening = _OPENING.match(file.text)
     signatures = list(_CREATE.finditer(file.text))
     remarks = list(_COMMENT.finditer(file.text))
     for found, what in ((opening, "opening comment"), (signatures, "signature"), (remarks, "COMMENT")):
         if not found:
             raise NotDescribed(f"functions/{file.name}.sql has no {what} that the reference could show.")
-    said = " ".join(line.removeprefix("--").strip() for line in (opening[0] if opening else "").splitlines())
-    shown = "\n\n".join(match[0].rstrip().removeprefix("CREATE OR REPLACE ") for match in signatures)
+    return opening[0] if opening else "", signatures, remarks
+
+
+def _full_name(file: SqlFile) -> str:
+    return _described(file)[1][0]["name"]
+
+
+def _sql_section(file: SqlFile) -> list[str]:
+    opening, signatures, remarks = _described(file)
+    said = " ".join(line.removeprefix("--").strip() for line in opening.splitlines())
+    # An aggregate's definition opens a second bracket, which is not part of how it is called.
+    heads = (match[0].rstrip().removesuffix(" (").removeprefix("CREATE OR REPLACE ") for match in signatures)
     comments = dict.fromkeys(_text_of(match["text"]) for match in remarks)
-    return [f"## {signatures[0]['name']}", *comments, f"```sql\n{shown}\n```", said]
+    return [*comments, _code("\n\n".join(heads)), said]
 
 
 def _text_of(literal: str) -> str:
@@ -260,6 +316,10 @@ def _text_of(literal: str) -> str:
 
 
 # ---- Markdown --------------------------------------------------------------------------------
+
+
+def _code(text: str) -> str:
+    return f"```sql\n{text.rstrip()}\n```"
 
 
 def _page(parts: Iterable[str]) -> str:

@@ -1,0 +1,12 @@
+-- The table is not synced, so the days that ended at least three days ago go outright.
+SELECT lakets.drop_chunks('requests', '3 days');
+-- => 3
+SELECT count(*) FROM requests;
+-- => 3
+
+-- Of a synced table only what is proven in the lake goes. Nothing of this one is yet.
+SELECT lakets.enable_sync('requests');
+-- notice: no feed is running; `thermocline feed` brings public.requests to the lake
+SELECT lakets.drop_chunks('requests', '2 days');
+-- notice: public.requests_... stays: the feed of its table is JOINING
+-- => 0

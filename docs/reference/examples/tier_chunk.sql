@@ -1,0 +1,14 @@
+-- A chunk that the lake is not known to have stays as it is, and a notice says why.
+SELECT lakets.tier_chunk('public.readings_20260301_000000');
+-- notice: public.readings_20260301_000000 stays: its table is not synced, so the lake does not have its rows
+-- => f
+SELECT lakets.enable_sync('readings');
+-- notice: no feed is running; `thermocline feed` brings public.readings to the lake
+SELECT lakets.tier_chunk('public.readings_20260301_000000');
+-- notice: public.readings_20260301_000000 stays: the feed of its table is JOINING
+-- => f
+
+-- Nor is there anything to flag where there is no chunk.
+SELECT lakets.tier_chunk('public.readings_19990101_000000');
+-- notice: there is no resident chunk public.readings_19990101_000000
+-- => f
