@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from harness.lakes import Lake
+from harness.lakes import BASE, NOON, Lake, chunk
 from harness.sessions import Session
 from thermocline.errors import Busy
 from thermocline.feed.ledger import FeedTaken, OtherHistory, OwnershipLost, PublicationLost, SlotLost
@@ -23,32 +23,16 @@ from thermocline.hot.binaries import Binaries
 if TYPE_CHECKING:
     from pathlib import Path
 
-BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
-DAYS = [BASE + timedelta(days=day, hours=12) for day in range(4)]
-
-
-def chunk(day: int) -> str:
-    """The name of a day's chunk."""
-    return f"m_{BASE + timedelta(days=day):%Y%m%d_%H%M%S}"
-
 
 @pytest.fixture
 def lake(dsn: str, tmp_path: Path) -> Lake:
     """A ChronoTable of day chunks over the last days, not yet synced."""
-    lake = Lake.of(dsn, tmp_path / "home")
-    lake.run(
-        "CREATE TABLE m (ts timestamptz NOT NULL, id int, v float8, tag text)",
-        f"INSERT INTO m SELECT '{BASE}'::timestamptz + g * interval '1 hour', g, g / 7.0, 't' || g"
-        " FROM generate_series(0, 71) g",
-        "SELECT lakets.create_chronotable('m', 'ts', '1 day')",
-    )
-    return lake
+    return Lake.of(dsn, tmp_path / "home").with_days("id int, v float8, tag text", "g, g / 7.0, 't' || g")
 
 
 @pytest.fixture
 def synced(lake: Lake) -> Lake:
-    lake.run("SELECT lakets.enable_sync('m')")
-    lake.drain()
+    lake.synced().drain()
     return lake
 
 
@@ -68,7 +52,7 @@ def test_what_was_there_before_is_copied_once(synced: Lake) -> None:
 
 def test_changes_stream_in_order_with_old_and_new_rows(synced: Lake) -> None:
     synced.run(
-        f"INSERT INTO m VALUES ('{DAYS[2]}', 1000, 1.5, NULL)",
+        f"INSERT INTO m VALUES ('{NOON[2]}', 1000, 1.5, NULL)",
         "UPDATE m SET v = 2.5 WHERE id = 1000",
         "DELETE FROM m WHERE id = 1000",
     )
@@ -86,7 +70,7 @@ def test_changes_stream_in_order_with_old_and_new_rows(synced: Lake) -> None:
 def test_m9_rows_of_one_copy_share_a_position_and_differ_in_their_place(synced: Lake) -> None:
     with psycopg.connect(synced.dsn) as session, session.cursor().copy("COPY m FROM STDIN") as copy:
         for number_of in range(500):
-            copy.write_row((DAYS[1], 2000 + number_of, 0.0, "copied"))
+            copy.write_row((NOON[1], 2000 + number_of, 0.0, "copied"))
     synced.drain()
     rows = [row for row in synced.history().to_pylist() if row["tag"] == "copied"]
     assert len({row["_lsn"] for row in rows}) == 1
@@ -98,15 +82,15 @@ def test_m13_savepoints_two_phase_moves_and_conflicts_are_what_happened(lake: La
     lake.run("ALTER TABLE m ADD CONSTRAINT one UNIQUE (ts, id)", "SELECT lakets.enable_sync('m')")
     lake.drain()
     with psycopg.connect(lake.dsn) as session:
-        session.execute("INSERT INTO m VALUES (%s, 1, 1, 'kept')", [DAYS[1]])
+        session.execute("INSERT INTO m VALUES (%s, 1, 1, 'kept')", [NOON[1]])
         session.execute("SAVEPOINT s")
-        session.execute("INSERT INTO m VALUES (%s, 2, 1, 'undone')", [DAYS[1]])
+        session.execute("INSERT INTO m VALUES (%s, 2, 1, 'undone')", [NOON[1]])
         session.execute("ROLLBACK TO s")
         session.execute("UPDATE m SET ts = ts + interval '1 day' WHERE id = 1 AND tag = 'kept'")
         session.execute(
-            "INSERT INTO m VALUES (%s, 1, 9, 'x') ON CONFLICT (ts, id) DO UPDATE SET tag = 'met'", [DAYS[2]]
+            "INSERT INTO m VALUES (%s, 1, 9, 'x') ON CONFLICT (ts, id) DO UPDATE SET tag = 'met'", [NOON[2]]
         )
-    lake.run(f"BEGIN; INSERT INTO m VALUES ('{DAYS[3]}', 3, 1, 'rolled back'); ROLLBACK")
+    lake.run(f"BEGIN; INSERT INTO m VALUES ('{NOON[3]}', 3, 1, 'rolled back'); ROLLBACK")
     lake.drain()
     lake.assert_same()
     tags = [row["tag"] for row in lake.history().to_pylist() if row["id"] in (1, 2, 3)]
@@ -117,7 +101,7 @@ def test_m13_savepoints_two_phase_moves_and_conflicts_are_what_happened(lake: La
 
 @pytest.mark.parametrize("what", ["m", chunk(2)])
 def test_g9_truncate_of_root_or_of_one_chunk_empties_the_lakes_content(synced: Lake, what: str) -> None:
-    synced.run(f"BEGIN; TRUNCATE {what}; INSERT INTO m VALUES ('{DAYS[2]}', 7, 7, 'after'); COMMIT")
+    synced.run(f"BEGIN; TRUNCATE {what}; INSERT INTO m VALUES ('{NOON[2]}', 7, 7, 'after'); COMMIT")
     synced.drain()
     synced.assert_same()
     assert sum(synced.folded().values()) == (1 if what == "m" else 49)
@@ -136,12 +120,12 @@ def test_m16_a_writer_that_was_open_at_the_join_is_waited_for(synced: Lake) -> N
     )
     writer = Session(synced.dsn)
     try:
-        writer.run("INSERT INTO n VALUES (%s, 'before the join')", [DAYS[3]])
+        writer.run("INSERT INTO n VALUES (%s, 'before the join')", [NOON[3]])
         synced.run("SELECT lakets.enable_sync('n')")
         with synced.feed() as feed:
             assert feed.drain().joining == ("public.n",)
             assert ("JOINING", None) in status(synced)
-            writer.run("INSERT INTO n VALUES (%s, 'after the join')", [DAYS[3]])
+            writer.run("INSERT INTO n VALUES (%s, 'after the join')", [NOON[3]])
             writer.commit()
             assert feed.drain().caught_up
     finally:
@@ -154,7 +138,7 @@ def test_the_first_feed_says_that_it_waits_for_open_transactions(lake: Lake) -> 
     lake.run("SELECT lakets.enable_sync('m')")
     writer = Session(lake.dsn)
     try:
-        writer.run("INSERT INTO m VALUES (%s, 1, 1, 'open')", [DAYS[1]])
+        writer.run("INSERT INTO m VALUES (%s, 1, 1, 'open')", [NOON[1]])
         with lake.feed() as feed:
             assert feed.drain().joining == ("public.m",)
             writer.commit()
@@ -170,10 +154,10 @@ def test_m16_m21_a_copy_does_not_wait_in_front_of_writers(lake: Lake) -> None:
     try:
         with lake.feed() as feed:
             feed.ledger.join(1)
-            writer.run("INSERT INTO m VALUES (%s, 1, 1, 'open')", [DAYS[2]])
+            writer.run("INSERT INTO m VALUES (%s, 1, 1, 'open')", [NOON[2]])
             progress = feed.drain()
             assert progress.uncopied == 1
-            writer.run("INSERT INTO m VALUES (%s, 2, 1, 'still open')", [DAYS[2]])
+            writer.run("INSERT INTO m VALUES (%s, 2, 1, 'still open')", [NOON[2]])
             writer.commit()
             assert feed.drain().caught_up
     finally:
@@ -184,7 +168,7 @@ def test_m16_m21_a_copy_does_not_wait_in_front_of_writers(lake: Lake) -> None:
 def test_g4_what_was_written_between_disable_and_enable_is_copied(synced: Lake) -> None:
     synced.run(
         "SELECT lakets.disable_sync('m')",
-        f"INSERT INTO m VALUES ('{DAYS[1]}', 5, 5, 'unsynced')",
+        f"INSERT INTO m VALUES ('{NOON[1]}', 5, 5, 'unsynced')",
         "DELETE FROM m WHERE id < 10",
         "SELECT lakets.enable_sync('m')",
     )
@@ -204,7 +188,7 @@ def test_new_chunks_are_covered_by_their_creation(synced: Lake) -> None:
 
 
 def test_m14_progress_never_passes_what_is_flushed(synced: Lake) -> None:
-    synced.run(f"SET synchronous_commit = off; INSERT INTO m VALUES ('{DAYS[1]}', 1, 1, 'async')")
+    synced.run(f"SET synchronous_commit = off; INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'async')")
     synced.drain()
     position, flushed = synced.run("SELECT position::text, pg_current_wal_flush_lsn()::text FROM thermocline.stream")[0]
     assert number(position) <= number(flushed)
@@ -224,14 +208,14 @@ def test_quiet_tables_and_a_flood_of_other_changes_move_progress(synced: Lake) -
 
 
 def test_m11_a_transaction_of_any_size_passes_in_small_blocks(synced: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced.run(f"INSERT INTO m SELECT '{DAYS[1]}', g, g, 'one transaction' FROM generate_series(1, 60000) g")
+    synced.run(f"INSERT INTO m SELECT '{NOON[1]}', g, g, 'one transaction' FROM generate_series(1, 60000) g")
     monkeypatch.setattr(bulk, "BATCH_BYTES", 256 << 10)
     with synced.feed() as feed:
         stream = feed.ledger.stream()
         slot = feed.ledger.slot_state(stream.slot) if stream else None
         assert stream is not None
         assert slot is not None
-        parts = list(read(feed.ledger.reading(synced.dsn, stream, slot.flushed)))
+        parts = list(read(feed.reading(stream, slot.flushed)[0]))
     blocks = [part.rows.num_rows for part in parts if isinstance(part, Block)]
     assert sum(blocks) == 60000
     assert max(blocks) < 10000
@@ -242,7 +226,7 @@ def test_m11_a_transaction_of_any_size_passes_in_small_blocks(synced: Lake, monk
 def test_m11_a_long_transaction_that_keeps_the_log_is_shown(synced: Lake) -> None:
     writer = Session(synced.dsn)
     try:
-        writer.run("INSERT INTO m VALUES (%s, 1, 1, 'open')", [DAYS[1]])
+        writer.run("INSERT INTO m VALUES (%s, 1, 1, 'open')", [NOON[1]])
         synced.run(
             "CREATE TABLE other (x text)", "INSERT INTO other SELECT repeat('x', 900) FROM generate_series(1, 5000)"
         )
@@ -265,7 +249,7 @@ def test_a_second_feed_is_refused(synced: Lake) -> None:
 def test_a_feed_that_was_asleep_finds_out_that_another_took_over(synced: Lake) -> None:
     with synced.feed() as asleep:
         synced.run("UPDATE thermocline.stream SET epoch = epoch + 1")  # as the next owner does
-        synced.run(f"INSERT INTO m VALUES ('{DAYS[1]}', 1, 1, 'x')")
+        synced.run(f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'x')")
         with pytest.raises(OwnershipLost):
             asleep.drain()
     synced.drain()
@@ -275,7 +259,7 @@ def test_a_feed_that_was_asleep_finds_out_that_another_took_over(synced: Lake) -
 def test_g10_a_slot_that_is_gone_is_noticed_and_a_resync_is_the_way_out(synced: Lake) -> None:
     synced.run(
         "SELECT pg_drop_replication_slot(slot_name) FROM thermocline.stream",
-        f"INSERT INTO m VALUES ('{DAYS[1]}', 1, 1, 'missed')",
+        f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'missed')",
     )
     with pytest.raises(SlotLost, match="is gone"), synced.feed():
         pass
@@ -285,7 +269,7 @@ def test_g10_a_slot_that_is_gone_is_noticed_and_a_resync_is_the_way_out(synced: 
 
 
 def test_g10_a_slot_that_somebody_moved_is_noticed(synced: Lake) -> None:
-    synced.run(f"INSERT INTO m VALUES ('{DAYS[1]}', 1, 1, 'skipped')")
+    synced.run(f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'skipped')")
     synced.run("SELECT pg_replication_slot_advance(slot_name, pg_current_wal_lsn()) FROM thermocline.stream")
     with pytest.raises(SlotLost, match="somebody else has moved it"), synced.feed():
         pass
@@ -315,7 +299,7 @@ def test_a_slot_in_use_by_another_program_is_named(synced: Lake, major: int) -> 
     try:
         while not synced.run("SELECT 1 FROM pg_replication_slots WHERE active AND database = current_database()"):
             time.sleep(0.05)
-        synced.run(f"INSERT INTO m VALUES ('{DAYS[1]}', 1, 1, 'x')")
+        synced.run(f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'x')")
         with synced.feed() as feed, pytest.raises(Busy, match="is active for PID"):
             feed.drain()
     finally:
@@ -328,14 +312,14 @@ def test_a_slot_in_use_by_another_program_is_named(synced: Lake, major: int) -> 
 
 
 def test_g17_a_lake_that_was_rolled_back_is_noticed(synced: Lake) -> None:
-    synced.run(f"INSERT INTO m VALUES ('{DAYS[1]}', 1, 1, 'lost in the lake')")
+    synced.run(f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'lost in the lake')")
     synced.drain()
     with synced.stack.catalog() as catalog:
         table = catalog.load_table("public.lb_m_history")
         before = table.metadata.snapshots[-2].snapshot_id
         with table.manage_snapshots() as manage:
             manage.rollback_to_snapshot(before)
-    synced.run(f"INSERT INTO m VALUES ('{DAYS[1]}', 2, 1, 'after')")
+    synced.run(f"INSERT INTO m VALUES ('{NOON[1]}', 2, 1, 'after')")
     with synced.feed() as feed:
         feed.drain()
     ((state, reason),) = status(synced)
@@ -351,8 +335,8 @@ def test_g17_a_lake_that_was_rolled_back_is_noticed(synced: Lake) -> None:
 
 def test_a_new_column_is_followed(synced: Lake) -> None:
     with synced.feed() as feed:
-        synced.run(f"INSERT INTO m VALUES ('{DAYS[1]}', 1, 1, 'before')")
-        synced.run("ALTER TABLE m ADD COLUMN extra int", f"INSERT INTO m VALUES ('{DAYS[1]}', 2, 1, 'after', 5)")
+        synced.run(f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'before')")
+        synced.run("ALTER TABLE m ADD COLUMN extra int", f"INSERT INTO m VALUES ('{NOON[1]}', 2, 1, 'after', 5)")
         feed.drain()
     synced.assert_same()
     assert {row["extra"] for row in synced.history().to_pylist() if row["tag"] == "after"} == {5}
@@ -365,9 +349,9 @@ def test_a_type_that_changes_sets_the_table_aside_until_it_is_synced_anew(synced
     synced.run("SELECT lakets.enable_sync('n')")
     synced.drain()
     synced.run(
-        f"INSERT INTO m VALUES ('{DAYS[1]}', 1, 1, 'x')",
+        f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'x')",
         "ALTER TABLE m ALTER COLUMN id TYPE bigint",
-        f"INSERT INTO n VALUES ('{DAYS[3]}', 1)",
+        f"INSERT INTO n VALUES ('{NOON[3]}', 1)",
     )
     with synced.feed() as feed:
         feed.drain()

@@ -17,10 +17,11 @@ from psycopg import sql
 
 from thermocline.feed.pgoutput import Decoder, IncompleteRow
 from thermocline.hot import types
-from thermocline.hot.types import UnsupportedType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from thermocline.errors import Refused
 
 from harness.pgoutput import as_expected, block, decode_in_blocks, reference, told_rows
 
@@ -62,6 +63,11 @@ class Source:
         (change,) = Decoder(self.forms()).decode(block(*self.peek(binary))).changes
         found: list[dict[str, Any]] = change.rows.to_pylist()
         return found
+
+    def unfit(self) -> Refused:
+        """Why the one table that changed cannot be told."""
+        (refused,) = Decoder(self.forms()).decode(block(*self.peek())).unfit.values()
+        return refused
 
 
 @pytest.fixture
@@ -215,8 +221,7 @@ def test_m12_a_type_without_a_place_in_the_lake_is_named(source: Source, kind: s
     )
     assert source.rows()[0]["wrong"] is None
     source.run(f"INSERT INTO strange VALUES (1, '{value}')")
-    with pytest.raises(UnsupportedType, match=r"public\.strange\.wrong"):
-        source.rows()
+    assert "public.strange.wrong" in source.unfit().message
 
 
 def test_m12_an_unchanged_large_value_of_a_real_update(source: Source) -> None:
@@ -234,8 +239,7 @@ def test_m12_an_unchanged_large_value_of_a_real_update(source: Source) -> None:
     assert replayed(changes, "big") == Counter(source.ask("SELECT * FROM big"))
     assert changes == history(source, 1) == history(source, 999)
     source.run("ALTER TABLE big REPLICA IDENTITY DEFAULT", "UPDATE big SET note = 'lost' WHERE id = 1")
-    with pytest.raises(IncompleteRow, match=r"public\.big"):
-        history(source, 999)
+    assert isinstance(source.unfit(), IncompleteRow)
 
 
 def test_m9_m13_the_history_is_what_happened(source: Source) -> None:

@@ -213,6 +213,24 @@ def test_questions_of_every_form_are_answered(lake: Lake, spark: SparkSession) -
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_names_that_spark_cannot_tell_apart_are_refused(lake: Lake) -> None:
+    others = ['"Twins"', "twins", "twins_history"]
+    for name in others:
+        lake.run(
+            f"CREATE TABLE {name} (ts timestamptz NOT NULL, v int)",
+            f"SELECT lakets.create_chronotable('{name.strip(chr(34))}', 'ts', '1 day')",
+        )
+    reader = lake.stack.reader()
+    try:
+        for view in ("twins", "twins_history"):
+            with pytest.raises(Refused, match="do not tell them apart"):
+                reader.answer(f"SELECT * FROM {view}", 10)
+        assert reader.answer("SELECT 1 AS one", 10) == (["one"], [(1,)])
+    finally:
+        for name in others:
+            lake.run(f"SELECT lakets.drop_chronotable('{name.strip(chr(34))}')")
+
+
 def test_another_history_under_the_same_name_does_not_answer_for_what_has_left(lake: Lake, table: str) -> None:
     before = rows(lake, table)
     let_go(lake, table, 0)

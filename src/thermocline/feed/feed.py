@@ -26,6 +26,7 @@ from thermocline.lake.tasks import InProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from types import TracebackType
     from typing import Self
 
@@ -89,6 +90,7 @@ class Feed:
         self._timeout = timeout
         self._resources = ExitStack()
         self._histories: dict[int, History] = {}
+        self._joined: dict[int, datetime] = {}
         # Whoever commits to the lake records it before anybody else commits: what PostgreSQL mirrors never goes back.
         self._turn = threading.RLock()
         self._recorded_at = float("-inf")
@@ -188,6 +190,7 @@ class Feed:
             self._histories.pop(table.id, None)
             return None
         self._histories[table.id] = opened
+        self._joined[table.id] = state.joined_at
         return opened
 
     def _adopt(self, table: SyncedTable, opened: History, mirrored: int | None) -> None:
@@ -221,7 +224,7 @@ class Feed:
             return
         for state in states:
             opened = self._histories.get(state.table.id)
-            if opened is None or not _fits(opened, state.table):
+            if opened is None or not _fits(opened, state.table) or not self._is_same(state):
                 self._open_history(state)
         gone = set(self._histories) - {state.table.id for state in states}
         for table in gone:
@@ -233,8 +236,18 @@ class Feed:
 
     def reading(self, stream: Stream, end: int) -> tuple[Reading, dict[int, Target]]:
         """What a batch needs: what to read, and where the files of each table go."""
-        targets = {table: Target(opened.metadata, opened.io) for table, opened in list(self._histories.items())}
-        return self.ledger.reading(self.dsn, stream, end), targets
+        # What was synced anew since its history was opened is passed by: it is copied from now on.
+        tables = {state.table.id: state.table for state in self.ledger.tables() if self._is_same(state)}
+        targets = {
+            table: Target(opened.metadata, opened.io)
+            for table, opened in list(self._histories.items())
+            if table in tables
+        }
+        return self.ledger.reading(self.dsn, stream, end, tables.values()), targets
+
+    def _is_same(self, state: TableState) -> bool:
+        """Whether it has been synced without a break since its history was opened."""
+        return self._joined.get(state.table.id) == state.joined_at
 
     def step(self) -> int | None:
         """Carry one batch in this process; returns its end, or None when nothing was waiting."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -21,7 +21,7 @@ from thermocline.hot.rows import columns_of
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from psycopg import Connection
 
@@ -113,6 +113,7 @@ class TableState:
     status: str
     interval: timedelta
     lake_snapshot: int | None
+    joined_at: datetime
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ class Ledger:
         """Every table that is synced and not set aside."""
         found = []
         for row in self._session.execute(query("feed_tables")).fetchall():
-            number_of, oid, schema, name, time_column, interval, lake_table, status, marker, snapshot, _from = row
+            number_of, oid, schema, name, time_column, interval, lake_table, status, marker, snapshot, joined = row
             table = SyncedTable(
                 id=number_of,
                 oid=oid,
@@ -276,7 +277,7 @@ class Ledger:
                 lake_table=lake_table,
                 marker=number(marker) if marker else 0,
             )
-            found.append(TableState(table, status, interval, snapshot))
+            found.append(TableState(table, status, interval, snapshot, joined))
         self._session.commit()
         return found
 
@@ -289,11 +290,12 @@ class Ledger:
         return {oid: form for oid, form in forms.items() if form is not None}
 
     @_in_turn
-    def reading(self, dsn: str, stream: Stream, end: int) -> Reading:
-        """What a reader needs to read up to `end`."""
-        tables = {state.table.oid: state.table for state in self.tables()}
+    def reading(self, dsn: str, stream: Stream, end: int, tables: Iterable[SyncedTable]) -> Reading:
+        """What a reader needs to read these tables up to `end`."""
         (seal,) = self._row("feed_seal")
-        return Reading(dsn, stream.slot, stream.publication, end, tables, self.forms(), bytes(seal))
+        return Reading(
+            dsn, stream.slot, stream.publication, end, {one.oid: one for one in tables}, self.forms(), bytes(seal)
+        )
 
     @_in_turn
     def known_batches(self) -> set[str]:

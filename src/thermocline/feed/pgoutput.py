@@ -14,7 +14,7 @@ from thermocline.hot import types
 from thermocline.hot.wire import MalformedStream, Messages, from_numpy, numbers_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from thermocline.hot.wire import Body, Bytes, Longs, Mask
 
@@ -29,7 +29,7 @@ class IncompleteRow(Refused):
     """A change came without the whole of its row."""
 
     code = "feed.incomplete_row"
-    next_step_by_default = "Set it for the table and each of its partitions: ALTER TABLE … REPLICA IDENTITY FULL;"
+    next_step_by_default = "Run ALTER TABLE … REPLICA IDENTITY FULL; for the table and each of its partitions."
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ class Decoded:
     changes: list[RelationChanges] = field(default_factory=list)
     truncates: list[Truncate] = field(default_factory=list)
     messages: list[LogicalMessage] = field(default_factory=list)
+    unfit: dict[int, Refused] = field(default_factory=dict)
+    """Tables, by oid, with changes here that cannot be told, and why; none of their changes are above."""
     end_lsn: int | None = None
     """End of the last transaction that was committed in this block."""
     transactions: int = 0
@@ -107,11 +109,13 @@ class Decoder:
 
     `forms` tells for types that are not built in (enums, types of extensions) which built-in type has the
     same binary form; `types.type_sent_by` finds it. Domains need no entry: the stream names their base.
+    `tables` are the oids of those to be read, all by default; the changes of others are passed by.
     After an error the decoder is as it was before the block.
     """
 
-    def __init__(self, forms: Mapping[int, int] | None = None) -> None:
+    def __init__(self, forms: Mapping[int, int] | None = None, tables: Container[int] | None = None) -> None:
         self._forms = dict(forms or {})
+        self._tables = tables
         self._bases: dict[int, int] = {}
         self._relations: dict[int, Relation] = {}
         self._open: _Transaction | None = None
@@ -130,11 +134,18 @@ class Decoder:
         relations, bases = dict(self._relations), dict(self._bases)
         described = _descriptions(messages, relations, bases)
         forms = bases | self._forms
+        changes: list[RelationChanges] = []
+        unfit: dict[int, Refused] = {}
+        for relation, which in _by_relation(messages, self._relations, described):
+            if relation.oid in unfit or (self._tables is not None and relation.oid not in self._tables):
+                continue
+            try:
+                changes.append(RelationChanges(relation, _rows(messages, course, relation, which, forms)))
+            except (IncompleteRow, types.UnsupportedType) as refused:
+                unfit[relation.oid] = refused
         decoded = Decoded(
-            changes=[
-                RelationChanges(relation, _rows(messages, course, relation, which, forms))
-                for relation, which in _by_relation(messages, self._relations, described)
-            ],
+            changes=[change for change in changes if change.relation.oid not in unfit],
+            unfit=unfit,
             truncates=[_truncate(messages, course, at) for at in messages.of_kind(TRUNCATE)],
             messages=[_message(messages, course, at) for at in messages.of_kind(MESSAGE)],
             end_lsn=course.end_lsn,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from thermocline.hot.rows import Column
 
 PREFIX = "thermocline"
+_ANEW = "Then disable_sync and enable_sync: the table is copied anew, and what has left PostgreSQL stays in the lake."
 _OF_CHUNKS = ("chunk_created", "chunk_truncated")
 _SESSION = (
     "SET logical_decoding_work_mem = '256MB'",
@@ -112,7 +113,7 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
 
     Memory holds one block: a transaction of any size passes through.
     """
-    decoder = Decoder(reading.forms)
+    decoder = Decoder(reading.forms, reading.tables)
     end, transactions, told = reading.end, 0, False
     created: list[tuple[int, int]] = []
     troubles: dict[int, str] = {}
@@ -121,13 +122,14 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
     for data in ahead(peek(reading)):
         decoded = decoder.decode(data)
         end, transactions = max(end, decoded.end_lsn or 0), transactions + decoded.transactions
+        for oid, refused in decoded.unfit.items():
+            troubles.setdefault(reading.tables[oid].id, f"{refused.message} {refused.next_step} {_ANEW}")
         for change in decoded.changes:
-            table = reading.tables.get(change.relation.oid)
-            if table is None or table.id in troubles:
-                continue
+            table = reading.tables[change.relation.oid]
             trouble = _trouble(table, change)
             if trouble:
-                troubles[table.id] = trouble
+                troubles.setdefault(table.id, f"{trouble}. {_ANEW}")
+            if table.id in troubles:
                 continue
             rows = _above(change.rows, table.marker)
             if rows.num_rows:
@@ -135,14 +137,14 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
         for message in decoded.messages:
             event = _event(message, reading.seal)
             told = told or bool(event)
-            table = by_id.get(event["chronotable"]) if event.get("event") in _OF_CHUNKS else None
-            if table is None or message.lsn is None or message.seq is None:
+            of = by_id.get(event["chronotable"]) if event.get("event") in _OF_CHUNKS else None
+            if of is None or message.lsn is None or message.seq is None:
                 continue
             if event["event"] == "chunk_created":
                 # Also below the marker: the batch that had it may be in the lake without having been recorded.
                 created.append((event["chunk"], message.lsn))
-            elif event["event"] == "chunk_truncated" and message.lsn >= table.marker:
-                yield Block(table.id, _reset(table, message.lsn, message.seq, event))
+            elif message.lsn >= of.marker and of.id not in troubles:
+                yield Block(of.id, _reset(of, message.lsn, message.seq, event))
         crash_point("read.in_peek")
     crash_point("read.after_peek")
     markers = {table.id: table.marker for table in reading.tables.values()}

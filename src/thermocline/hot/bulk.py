@@ -11,7 +11,7 @@ from adbc_driver_postgresql import StatementOptions, dbapi
 from psycopg.conninfo import make_conninfo
 
 from thermocline.errors import Busy, Refused, Unreachable
-from thermocline.hot.connection import OPTIONS, check_dsn, where
+from thermocline.hot.connection import NO_TRANSACTION_TIMEOUT, OPTIONS, check_dsn, where
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def stream(dsn: str, query: str, *, first: Sequence[str] = ()) -> Iterator[pa.Re
     parts["application_name"] = "thermocline bulk"
     parts["options"] = f"{parts.get('options', '')} {OPTIONS} -c timezone=UTC -c jit=off".strip()
     with _named(dsn), dbapi.connect(make_conninfo(**parts), autocommit=True) as session, session.cursor() as cursor:
-        for statement in first:
+        for statement in (NO_TRANSACTION_TIMEOUT, *first):
             cursor.execute(statement)
         cursor.adbc_statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)})
         cursor.execute(query)

@@ -90,6 +90,10 @@ OPTIONS = " ".join(
         "idle_session_timeout=0",
     )
 )
+# Not every version that we support knows it, so it cannot stand among the options.
+NO_TRANSACTION_TIMEOUT = (
+    "SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('server_version_num')::int >= 170000"
+)
 
 
 def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
@@ -111,6 +115,8 @@ def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
             f"PostgreSQL at {where(dsn)} is version {major}; Thermocline needs {OLDEST_MAJOR} to {NEWEST_MAJOR}.",
             next_step="Upgrade the server, or unset hot.dsn to use the embedded one.",
         )
+    session.execute(NO_TRANSACTION_TIMEOUT)
+    session.commit()
     return session
 
 

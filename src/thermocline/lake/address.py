@@ -11,6 +11,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from thermocline.errors import Misconfigured
 
+# Whatever the database is set to: a catalog's session may wait as long as it is needed.
+_PATIENT = ("idle_session_timeout=0", "idle_in_transaction_session_timeout=0", "statement_timeout=0")
 # Options of a libpq address that the JDBC driver understands by the same name.
 _SAME_IN_JDBC = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
@@ -57,14 +59,16 @@ class PostgresAddress:
 
     def jdbc_url(self, schema: str | None = None) -> str:
         """For Java; user and password go beside it, never into it."""
-        options = dict(self.options) | ({"currentSchema": schema} if schema else {})
-        return f"jdbc:postgresql://{self._place}?{urlencode(options)}"
+        options = dict(self.options) | {"options": " ".join(f"-c {one}" for one in _PATIENT)}
+        options |= {"currentSchema": schema} if schema else {}
+        return f"jdbc:postgresql://{self._place}?{urlencode(options, quote_via=quote)}"
 
     def sqlalchemy_url(self, schema: str | None = None) -> str:
         """For SQLAlchemy on psycopg."""
-        options = dict(self.options) | ({"options": f"-csearch_path={schema}"} if schema else {})
+        settings = (*_PATIENT, *([f"search_path={schema}"] if schema else []))
+        options = dict(self.options) | {"options": " ".join(f"-c {one}" for one in settings)}
         who = quote(self.user, safe="") + (":" + quote(self.password, safe="") if self.password else "")
-        return f"postgresql+psycopg://{who}@{self._place}?{urlencode(options)}"
+        return f"postgresql+psycopg://{who}@{self._place}?{urlencode(options, quote_via=quote)}"
 
     @property
     def _place(self) -> str:

@@ -346,6 +346,11 @@ def _open_or_create(
         if table.properties.get(key) != properties[key]:
             told = table.properties.get(key, "a stranger")
             raise HistoryUnfit(f"{name} in the lake is the history of {told}, not of {properties[key]} ({key}).")
+    if table.properties.get(TIME_COLUMN) != time_column:
+        raise HistoryUnfit(
+            f"{name} in the lake has its times in {table.properties.get(TIME_COLUMN)}, the table in {time_column}.",
+            next_step="Give the column its old name back, then sync anew.",
+        )
     _fit(table, name, columns)
     return History(table)
 

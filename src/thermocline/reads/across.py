@@ -127,14 +127,23 @@ class Reader:
     @contextmanager
     def asked(self, question: str) -> Iterator[DataFrame]:
         """The answer to a question in Spark SQL: `m` is a table across the tiers, `m_history` its history."""
+        views: dict[str, list[tuple[str, str, str]]] = {}
+        for schema, name in self._tables():
+            view = name if schema == "public" else f"{schema}_{name}"
+            for called, way in ((view, "across"), (f"{view}_history", "history")):
+                if _mentions(question, called):
+                    views.setdefault(called.lower(), []).append((called, way, names.joined(schema, name)))
         with ExitStack() as held:
-            for schema, name in self._tables():
-                view = name if schema == "public" else f"{schema}_{name}"
-                if _mentions(question, f"{view}_history"):
-                    self.history(names.joined(schema, name)).createOrReplaceTempView(reads.quoted(f"{view}_history"))
-                if _mentions(question, view):
-                    frame = held.enter_context(self.across(names.joined(schema, name)))
-                    frame.createOrReplaceTempView(reads.quoted(view))
+            for found in views.values():
+                view, way, table = found[0]
+                if len(found) > 1:
+                    meant = " or ".join(f"{way} of {table}" for _, way, table in found)
+                    raise QuestionNotUnderstood(
+                        f"{view} may be {meant}: Spark's names do not tell them apart.",
+                        next_step="Ask through the DataFrames of Reader.across and Reader.history, by full names.",
+                    )
+                frame = self.history(table) if way == "history" else held.enter_context(self.across(table))
+                frame.createOrReplaceTempView(reads.quoted(view))
             with reads.translated():
                 reads.require_question(self._spark, question)
                 yield self._spark.sql(question)

@@ -19,7 +19,7 @@ AS $$
         WHERE NOT EXISTS (
             SELECT FROM bases b JOIN pg_type t ON t.oid = b.type
             WHERE b.attname = c.attname AND (t.typtype = 'e' OR t.oid = ANY ('{
-                bool, bytea, "char", name, int8, int2, int4, text, oid, json, xml, float4, float8, bpchar, varchar, date,
+                bool, bytea, "\"char\"", name, int8, int2, int4, text, oid, json, xml, float4, float8, bpchar, varchar, date,
                 timestamp, timestamptz, numeric, uuid, jsonb}'::regtype[]::oid[])))
         UNION ALL
         SELECT format('its column %I is generated, and generated columns do not stream', attname)
