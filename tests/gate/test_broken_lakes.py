@@ -4,45 +4,29 @@ from __future__ import annotations
 
 import shutil
 import threading
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from harness.lakes import Lake
+from harness.lakes import BASE, Lake
 from thermocline.gate import drop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
-
 
 @pytest.fixture
 def lake(dsn: str, tmp_path: Path) -> Lake:
-    lake = Lake.of(dsn, tmp_path / "home")
-    lake.run(
-        "CREATE TABLE m (ts timestamptz NOT NULL, id int, v float8)",
-        f"INSERT INTO m SELECT '{BASE}'::timestamptz + g * interval '1 hour', g, g / 7.0 FROM generate_series(0, 71) g",
-        "SELECT lakets.create_chronotable('m', 'ts', '1 day')",
-        "SELECT lakets.enable_sync('m')",
-    )
+    lake = Lake.of(dsn, tmp_path / "home").with_days().synced()
     lake.drain()
     return lake
 
 
-def oldest(lake: Lake) -> int:
-    ((oid,),) = lake.run(
-        f"SELECT chunk_oid::bigint FROM lakets._chunk_metadata WHERE range_start = '{BASE}' AND status <> 'dropped'"
-    )
-    return int(oid)
-
-
 def prove(lake: Lake) -> None:
     with lake.feeding():
-        assert lake.stack.prover(on_spark=False).prove(oldest(lake)).receipt
+        assert lake.stack.prover(on_spark=False).prove(lake.chunk_oid()).receipt
 
 
 def files(lake: Lake, pattern: str) -> list[Path]:
@@ -87,7 +71,7 @@ def test_g17_a_lake_that_breaks_at_a_look_keeps_the_chunk_in_its_table(lake: Lak
             BREAKS[how](lake)
         prover.look(chunk)
 
-    outcome = drop.drop_chunk(lake.dsn, oldest(lake), check_lake=check, patience=2)
+    outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=check, patience=2)
     assert outcome.result is drop.Result.STAYS
     assert outcome.reason is not None
     assert outcome.reason.code == "lake_unchecked"
@@ -99,7 +83,7 @@ def test_g17_a_look_that_failed_is_known_to_whoever_drops_by_sql(lake: Lake) -> 
     prove(lake)
     remove(lake, f"_time={BASE:%Y-%m-%d}/*.parquet")
     prover = lake.stack.prover(on_spark=False)
-    assert drop.drop_chunk(lake.dsn, oldest(lake), check_lake=prover.look, patience=2).result is drop.Result.STAYS
+    assert drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prover.look, patience=2).result is drop.Result.STAYS
     assert lake.run("SELECT lakets.drop_chunks('m', '1 day')") == [(0,)]
     assert lake.run("SELECT count(*) FROM m") == [(72,)]
 
@@ -112,7 +96,7 @@ def test_g17_an_older_version_of_the_lakes_table_is_no_proof(lake: Lake) -> None
     lake.run(f"UPDATE thermocline_lake.iceberg_tables SET metadata_location = '{old}' WHERE catalog_name = 'lake'")
     assert lake.run("SELECT lakets.drop_chunks('m', '1 day')") == [(0,)]  # nobody has looked, but SQL sees the version
     prover = lake.stack.prover(on_spark=False)
-    assert drop.drop_chunk(lake.dsn, oldest(lake), check_lake=prover.look, patience=2).result is drop.Result.STAYS
+    assert drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prover.look, patience=2).result is drop.Result.STAYS
     assert lake.run("SELECT count(*) FROM m") == [(73,)]
 
 
@@ -124,7 +108,7 @@ def test_g20_a_receipt_never_names_columns_that_were_not_compared(lake: Lake) ->
         timer = threading.Timer(0.7, alter.commit)
         timer.start()
         with lake.feeding():
-            assert not lake.stack.prover(on_spark=False).prove(oldest(lake)).receipt
+            assert not lake.stack.prover(on_spark=False).prove(lake.chunk_oid()).receipt
         timer.join()
     with lake.feeding():
         lines = lake.stack.lifecycle("m", on_spark=False).retention()

@@ -6,20 +6,19 @@ import re
 import threading
 from collections import Counter
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import thermocline
-from harness.lakes import Lake
+from harness.lakes import BASE, Lake
 from harness.processes import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
 GATE = Path(thermocline.__file__).parent / "gate"
 POINTS = sorted(
     {name for file in GATE.glob("*.py") for name in re.findall(r'crash_point\("([^"]+)"\)', file.read_text())}
@@ -30,15 +29,8 @@ REACHED = [point for point in POINTS if point != "drop.attached_back"]
 
 @pytest.fixture
 def lake(dsn: str, tmp_path: Path) -> Lake:
-    lake = Lake.of(dsn, tmp_path / "home")
-    lake.run(
-        "CREATE TABLE m (ts timestamptz NOT NULL, id int, tag text)",
-        f"INSERT INTO m SELECT '{BASE}'::timestamptz + g * interval '1 hour', g, 't' || g"
-        " FROM generate_series(0, 71) g",
-        "SELECT lakets.create_chronotable('m', 'ts', '1 day')",
-        "SELECT lakets.enable_sync('m')",
-        "SELECT lakets.add_tiered_retention_policy('m', '1 day', '3 days')",
-    )
+    lake = Lake.of(dsn, tmp_path / "home").with_days("id int, tag text", "g, 't' || g").synced()
+    lake.run("SELECT lakets.add_tiered_retention_policy('m', '1 day', '3 days')")
     lake.drain()
     return lake
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.lakes import Lake
+from harness.lakes import BASE, Lake
 from harness.sessions import Session
 from thermocline.gate import drop
 from thermocline.gate.drop import Result
@@ -20,7 +20,6 @@ from thermocline.lake.catalogs import LAKE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
 NOON = BASE + timedelta(hours=12)
 
 
@@ -44,13 +43,6 @@ def lake(dsn: str, tmp_path: Path) -> Lake:
     )
     lake.drain()
     return lake
-
-
-def chunk(lake: Lake, day: int = 0) -> int:
-    ((oid,),) = lake.run(
-        f"SELECT chunk_oid::bigint FROM lakets._chunk_metadata WHERE range_start = '{BASE + timedelta(days=day)}'"
-    )
-    return int(oid)
 
 
 def prover(lake: Lake, patience: float = 20) -> Prover:
@@ -85,7 +77,7 @@ def test_every_type_and_odd_value_is_equal_on_both_sides(lake: Lake) -> None:
     )
     with feeding(lake):
         for day in range(2):
-            proven = prover(lake).prove(chunk(lake, day))
+            proven = prover(lake).prove(lake.chunk_oid(day))
             assert proven.equal, proven
             assert proven.receipt is not None
             assert (
@@ -99,7 +91,7 @@ def test_every_type_and_odd_value_is_equal_on_both_sides(lake: Lake) -> None:
 
 def test_g13_an_idle_table_and_an_empty_chunk_are_proven(lake: Lake) -> None:
     with feeding(lake):
-        empty = prover(lake).prove(chunk(lake, 3))
+        empty = prover(lake).prove(lake.chunk_oid(3))
     assert (empty.hot.rows, empty.lake.rows, empty.receipt is not None) == (0, 0, True)
 
 
@@ -107,8 +99,8 @@ def test_a_receipt_lets_the_chunk_go_and_the_lake_keeps_it(lake: Lake) -> None:
     before = lake.folded()
     with feeding(lake):
         prove = prover(lake)
-        assert prove.prove(chunk(lake)).equal
-        outcome = drop.drop_chunk(lake.dsn, chunk(lake), check_lake=prove.look)
+        assert prove.prove(lake.chunk_oid()).equal
+        outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prove.look)
     assert (outcome.result, outcome.reason) == (Result.DROPPED, None)
     assert lake.folded() == before
     assert lake.run("SELECT count(*) FROM m") == [(48,)]
@@ -122,17 +114,17 @@ def test_g1_g2_an_open_writer_into_an_old_chunk_keeps_it(lake: Lake) -> None:
             prove = prover(lake)
             writer.run("INSERT INTO m (ts, tag) VALUES (%s, 'late and open')", [NOON])
             lake.run(f"INSERT INTO m (ts, tag) VALUES ('{BASE + timedelta(days=1)}', 'elsewhere')")
-            assert prove.prove(chunk(lake)).equal  # what is committed is in the lake
-            held = drop.drop_chunk(lake.dsn, chunk(lake), check_lake=prove.look, patience=0.5)
+            assert prove.prove(lake.chunk_oid()).equal  # what is committed is in the lake
+            held = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prove.look, patience=0.5)
             assert held.result is Result.DEFERRED
             assert held.reason is not None
             assert held.reason.code == "busy"
             writer.commit()
-            refused = drop.drop_chunk(lake.dsn, chunk(lake), check_lake=prove.look)
+            refused = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prove.look)
             assert refused.reason is not None
             assert refused.reason.code == "changed_since_receipt"
-            assert prove.prove(chunk(lake)).equal
-            assert drop.drop_chunk(lake.dsn, chunk(lake), check_lake=prove.look).result is Result.DROPPED
+            assert prove.prove(lake.chunk_oid()).equal
+            assert drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prove.look).result is Result.DROPPED
     finally:
         writer.close()
     assert [row for row in lake.folded() if row[7] == "late and open"]
@@ -167,11 +159,11 @@ def append_to_lake(lake: Lake, change: str) -> None:
 def test_g11_a_feed_that_lost_or_doubled_a_row_is_found_out(lake: Lake, change: str, difference: int) -> None:
     append_to_lake(lake, change)
     with feeding(lake):
-        found = prover(lake).prove(chunk(lake))
+        found = prover(lake).prove(lake.chunk_oid())
     assert (found.equal, found.receipt, found.reason) == (False, None, "content_differs")
     assert found.lake.rows - found.hot.rows == difference
     assert "52 rows, the lake" in found.message
-    outcome = drop.drop_chunk(lake.dsn, chunk(lake))
+    outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid())
     assert outcome.reason is not None
     assert outcome.reason.code == "no_receipt"
 
@@ -180,7 +172,7 @@ def test_g11_a_feed_that_reports_progress_too_early_is_found_out(lake: Lake) -> 
     lake.run(f"INSERT INTO m (ts, tag) VALUES ('{NOON}', 'not in the lake')")
     # No feed runs; somebody says that it has come past the end of the log.
     lake.run("UPDATE thermocline.synced_table SET committed_lsn = pg_current_wal_insert_lsn() + 1000000")
-    found = prover(lake, patience=5).prove(chunk(lake))
+    found = prover(lake, patience=5).prove(lake.chunk_oid())
     assert (found.equal, found.receipt, found.reason) == (False, None, "content_differs")
     assert found.message == "PostgreSQL has 53 rows, the lake 52"
 
@@ -190,28 +182,28 @@ def test_g11_both_sides_have_as_many_rows_but_not_the_same(lake: Lake) -> None:
     append_to_lake(lake, "insert")
     lake.run(f"UPDATE m SET tag = 'x' WHERE ts < '{NOON}' AND i4 = 7")
     with feeding(lake):
-        assert prover(lake).prove(chunk(lake)).equal  # lost and doubled is as it was
+        assert prover(lake).prove(lake.chunk_oid()).equal  # lost and doubled is as it was
     lake.run("ALTER TABLE m DISABLE TRIGGER ALL")
     lake.run("UPDATE thermocline.synced_table SET committed_lsn = pg_current_wal_insert_lsn() + 1000000")
     lake.run(f"UPDATE m SET tag = 'y' WHERE ts < '{NOON}' AND i4 = 7")
-    found = prover(lake, patience=5).prove(chunk(lake))
+    found = prover(lake, patience=5).prove(lake.chunk_oid())
     assert (found.reason, found.message) == ("content_differs", "both have 52 rows, but not the same")
 
 
 def test_a_feed_that_does_not_run_is_a_reason(lake: Lake) -> None:
     with pytest.raises(NotProven, match="has not come to") as behind:
-        prover(lake, patience=0.2).prove(chunk(lake))
+        prover(lake, patience=0.2).prove(lake.chunk_oid())
     assert behind.value.reason == "feed_behind"
 
 
 def test_g4_an_uncovered_chunk_and_an_unsynced_table_are_refused(lake: Lake) -> None:
     lake.run("DELETE FROM thermocline.chunk_copy")
     with pytest.raises(NotProven) as uncovered:
-        prover(lake).prove(chunk(lake))
+        prover(lake).prove(lake.chunk_oid())
     assert uncovered.value.reason == "not_covered"
     lake.run("SELECT lakets.disable_sync('m')")
     with pytest.raises(NotProven) as unsynced:
-        prover(lake).prove(chunk(lake))
+        prover(lake).prove(lake.chunk_oid())
     assert unsynced.value.reason == "not_synced"
 
 
@@ -221,26 +213,26 @@ def test_g4_an_uncovered_chunk_and_an_unsynced_table_are_refused(lake: Lake) -> 
 def test_g17_rows_deleted_in_the_lake_by_hand_make_the_receipt_useless(lake: Lake) -> None:
     with feeding(lake):
         prove = prover(lake)
-        assert prove.prove(chunk(lake)).equal
+        assert prove.prove(lake.chunk_oid()).equal
         with lake.stack.catalog() as catalog:
             catalog.load_table("public.lb_m_history").delete("i4 = 5")
-        outcome = drop.drop_chunk(lake.dsn, chunk(lake), check_lake=prove.look)
+        outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prove.look)
         assert outcome.result is not Result.DROPPED
         assert outcome.reason is not None
         assert "changed by others" in outcome.reason.message
-        assert prove.prove(chunk(lake)).reason == "content_differs"
+        assert prove.prove(lake.chunk_oid()).reason == "content_differs"
 
 
 def test_g17_a_lake_rolled_back_makes_the_receipt_useless(lake: Lake) -> None:
     lake.run(f"INSERT INTO m (ts, tag) VALUES ('{NOON}', 'one more')")
     with feeding(lake):
         prove = prover(lake)
-        assert prove.prove(chunk(lake)).equal
+        assert prove.prove(lake.chunk_oid()).equal
     with lake.stack.catalog() as catalog:
         table = catalog.load_table("public.lb_m_history")
         with table.manage_snapshots() as manage:
             manage.rollback_to_snapshot(table.metadata.snapshots[-2].snapshot_id)
-    outcome = drop.drop_chunk(lake.dsn, chunk(lake), check_lake=prove.look)
+    outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prove.look)
     assert outcome.result is not Result.DROPPED
 
 
@@ -248,13 +240,13 @@ def test_g17_a_lake_rolled_back_makes_the_receipt_useless(lake: Lake) -> None:
 def test_a_lake_file_deleted_or_damaged_by_hand_is_noticed(lake: Lake, how: str) -> None:
     with feeding(lake):
         prove = prover(lake)
-        assert prove.prove(chunk(lake)).equal
+        assert prove.prove(lake.chunk_oid()).equal
         for file in Path(lake.stack.home.root).rglob(f"**/_time={BASE:%Y-%m-%d}/*.parquet"):
             if how == "deleted":
                 file.unlink()
             else:
                 file.write_bytes(file.read_bytes()[:-20])
-        outcome = drop.drop_chunk(lake.dsn, chunk(lake), check_lake=prove.look)
+        outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prove.look)
         assert outcome.result is not Result.DROPPED
         assert outcome.reason is not None
         assert ".parquet" in outcome.reason.message

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
+# The first day of the tests' tables, and the noons from then on: all of them over, none of them old.
+BASE = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=4)
+NOON = [BASE + timedelta(days=day, hours=12) for day in range(4)]
+
+
+def chunk(day: int) -> str:
+    """The name of a day's chunk of the table m."""
+    return f"m_{BASE + timedelta(days=day):%Y%m%d_%H%M%S}"
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,30 @@ class Lake:
         """A lake in a folder of the test's own; batches are committed as they come."""
         settings = Settings(home=home_with_jars(folder).root, hot=HotSettings(dsn=dsn), feed=FeedSettings(interval=0))
         return Lake(dsn, Stack(settings))
+
+    def with_days(self, columns: str = "id int, v float8", values: str = "g, g / 7.0") -> Lake:
+        """The ChronoTable m in chunks of a day, with a row for each hour of three days; not yet synced."""
+        self.run(
+            f"CREATE TABLE m (ts timestamptz NOT NULL, {columns})",
+            f"INSERT INTO m SELECT '{BASE}'::timestamptz + g * interval '1 hour', {values}"
+            " FROM generate_series(0, 71) g",
+            "SELECT lakets.create_chronotable('m', 'ts', '1 day')",
+        )
+        return self
+
+    def synced(self) -> Lake:
+        """The table m is to come to the lake from now on."""
+        self.run("SELECT lakets.enable_sync('m')")
+        return self
+
+    def chunk_oid(self, day: int = 0) -> int:
+        """A day's chunk of the table m, while it is in PostgreSQL."""
+        start = BASE + timedelta(days=day)
+        ((oid,),) = self.run(
+            "SELECT chunk_oid::bigint FROM lakets._chunk_metadata"
+            f" WHERE range_start = '{start}' AND status <> 'dropped'"
+        )
+        return int(oid)
 
     def run(self, *statements: str) -> list[Row]:
         """Run statements, each in a transaction of its own; returns the rows of the last."""
