@@ -215,7 +215,7 @@ def test_m11_a_transaction_of_any_size_passes_in_small_blocks(synced: Lake, monk
         slot = feed.ledger.slot_state(stream.slot) if stream else None
         assert stream is not None
         assert slot is not None
-        parts = list(read(feed.ledger.reading(synced.dsn, stream, slot.flushed)))
+        parts = list(read(feed.reading(stream, slot.flushed)[0]))
     blocks = [part.rows.num_rows for part in parts if isinstance(part, Block)]
     assert sum(blocks) == 60000
     assert max(blocks) < 10000
