@@ -86,7 +86,7 @@ def test_an_answer_is_written_down_as_psql_shows_it(fresh: psycopg.Connection) -
     ]
     assert answer(fresh, "SELECT 1 WHERE false") == ["=> no rows"]
     assert answer(fresh, "SELECT pg_sleep(0)") == []
-    assert answer(fresh, "DO $$ BEGIN RAISE NOTICE 'heard'; RAISE 'no'; END $$") == ["notice: heard", "error: no"]
+    assert answer(fresh, "DO $$ BEGIN RAISE WARNING 'heard'; RAISE 'no'; END $$") == ["warning: heard", "error: no"]
     assert answer(fresh, "SELECT 1") == ["=> 1"]
 
 

@@ -1,9 +1,9 @@
 """SQL files that say beneath each statement what it answers: read, run, and written down again.
 
 A statement ends at a line that ends in a semicolon, a remark after it aside. The lines beneath it are its answer, in
-the order in which psql shows it: `-- notice: ...`, then a `-- => ...` per row, or `-- error: ...`. Cells are as
-PostgreSQL writes them, with ` | ` between them; NULL is `NULL`, no row is `no rows`, and a void says nothing. Three
-dots stand for what differs from day to day. Other comments are for people.
+the order in which psql shows it: `-- notice: ...` or `-- warning: ...`, then `-- => ...` per row, or `-- error: ...`.
+Cells are as PostgreSQL writes them, with ` | ` between them; NULL is `NULL`, no row is `no rows`, and a void says
+nothing. Three dots stand for what differs from day to day. Other comments are for people.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg import Connection, Cursor
     from psycopg.errors import Diagnostic
 
-_ANSWER = re.compile(r"-- (?P<said>(?:=>|notice:|error:).*)")
+_ANSWER = re.compile(r"-- (?P<said>(?:=>|notice:|warning:|error:).*)")
 _END = re.compile(r"(?:(?!--).)*;\s*(?:--.*)?")
 _VOID = 2278
 
@@ -55,7 +55,7 @@ def answer(session: Connection, statement: str) -> list[str]:
     said: list[str] = []
 
     def heard(diagnostic: Diagnostic) -> None:
-        said.append(f"notice: {diagnostic.message_primary}")
+        said.append(f"{(diagnostic.severity_nonlocalized or 'notice').lower()}: {diagnostic.message_primary}")
 
     session.add_notice_handler(heard)
     try:
