@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,27 +140,9 @@ class Ground:
     @contextmanager
     def feeding(self) -> Iterator[None]:
         """The feed beside everything else, its stream running already."""
-        failures: list[BaseException] = []
-        with self.stack.feed() as service:
-            tended = threading.Event()
-
-            def stream() -> None:
-                try:
-                    service.run(lambda _: tended.set())
-                except BaseException as error:
-                    failures.append(error)
-                    tended.set()
-
-            thread = threading.Thread(target=stream, name="feed")
-            thread.start()
+        with self.stack.feeding() as tended:
             tended.wait(60)
-            try:
-                yield
-            finally:
-                service.stop()
-                thread.join()
-        if failures:
-            raise failures[0]
+            yield
 
     def wait_for_lake(self, name: str) -> None:
         """Ask the feed for everything that is committed now, as whoever waits for it does, until the lake has it."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Event
 from typing import TYPE_CHECKING
 
 from thermocline.checks import Check
@@ -282,6 +284,22 @@ class Stack:
             yield Service(feed, spark, self.settings.feed, self.home.spark / "feed")
 
     def own_feed(self, runner: Runner | None = None) -> Feed:
+    @contextmanager
+    def feeding(self) -> Iterator[Event]:
+        """The feed on Spark beside what the block does; the event is set once it has tended the tables, or failed.
+
+        What ended the feed before its time is raised after the block.
+        """
+        tended = Event()
+        with self.feed() as service, ThreadPoolExecutor(1, "feed") as beside:
+            running = beside.submit(service.run, lambda _progress: tended.set())
+            running.add_done_callback(lambda _ended: tended.set())
+            try:
+                yield tended
+            finally:
+                service.stop()
+        running.result()
+
         """The feed itself, to be used in a `with` block; without a runner everything is done in this process."""
         from thermocline.feed.feed import Feed
 

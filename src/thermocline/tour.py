@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +14,6 @@ from thermocline.hot.statements import query
 from thermocline.lake.catalogs import LAKE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from thermocline.gate.lifecycle import ChunkLine
     from thermocline.stack import Stack, Step
 
@@ -69,7 +65,7 @@ class Tour:
             self._make()
         with step("Starting Spark"):
             spark = self.stack.spark()
-        with self._streaming():
+        with self.stack.feeding():
             with step("Copying them to the lake, and streaming what an application writes meanwhile") as say:
                 written = self._write(say)
             with step("Asking both tiers, while all of it is in PostgreSQL"):
@@ -107,28 +103,6 @@ class Tour:
                 catalog.drop_table(_HISTORY)
             except NoSuchTableError:
                 return
-
-    @contextmanager
-    def _streaming(self) -> Iterator[None]:
-        """The feed, beside everything else."""
-        failures: list[BaseException] = []
-        with self.stack.feed() as service:
-
-            def stream() -> None:
-                try:
-                    service.run(lambda _progress: None)
-                except BaseException as error:
-                    failures.append(error)
-
-            thread = threading.Thread(target=stream, name="feed")
-            thread.start()
-            try:
-                yield
-            finally:
-                service.stop()
-                thread.join()
-        if failures:
-            raise failures[0]
 
     def _write(self, say: Any) -> int:
         written = 0

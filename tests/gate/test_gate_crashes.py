@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import thermocline
 from harness.lakes import BASE, Lake
 from harness.processes import Command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GATE = Path(thermocline.__file__).parent / "gate"
 POINTS = sorted(
@@ -33,25 +28,6 @@ def lake(dsn: str, tmp_path: Path) -> Lake:
     lake.run("SELECT lakets.add_tiered_retention_policy('m', '1 day', '3 days')")
     lake.drain()
     return lake
-
-
-@contextmanager
-def feeding(lake: Lake) -> Iterator[None]:
-    stop = threading.Event()
-
-    def carry() -> None:
-        with lake.feed() as feed:
-            while not stop.wait(0.05):
-                feed.tend()
-                feed.step()
-
-    thread = threading.Thread(target=carry)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def everywhere(lake: Lake) -> Counter[tuple[Any, ...]]:
@@ -78,7 +54,7 @@ def test_g22_killed_at_any_point_of_receipt_and_drop_nothing_is_lost(lake: Lake,
     before = everywhere(lake)
     assert sum(before.values()) == 72
     command = Command(lake.stack.home.root, {"THERMOCLINE_HOT_DSN": lake.dsn})
-    with feeding(lake):
+    with lake.feeding():
         killed = command.run("retention", "m", "--in-process", "--json", kill_at=point)
         assert killed.was_killed, killed.out + killed.err
         assert everywhere(lake) == before

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +13,6 @@ from thermocline.gate import drop
 from thermocline.gate.drop import Result
 from thermocline.gate.receipt import NotProven, Prover
 from thermocline.lake.catalogs import LAKE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOON = BASE + timedelta(hours=12)
 
@@ -49,33 +43,13 @@ def prover(lake: Lake, patience: float = 20) -> Prover:
     return Prover(lake.dsn, lake.stack.catalog_descriptions[LAKE], patience=patience)
 
 
-@contextmanager
-def feeding(lake: Lake) -> Iterator[None]:
-    """A feed that goes on beside the test."""
-    stop = threading.Event()
-
-    def carry() -> None:
-        with lake.feed() as feed:
-            while not stop.wait(0.05):
-                feed.tend()
-                feed.step()
-
-    thread = threading.Thread(target=carry)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
 def test_every_type_and_odd_value_is_equal_on_both_sides(lake: Lake) -> None:
     lake.run(
         f"UPDATE m SET tag = tag || 'x', far = '-infinity', n = 'NaN' WHERE ts < '{NOON}'",
         f"DELETE FROM m WHERE i4 % 3 = 0 AND ts >= '{NOON}'",
         f"INSERT INTO m (ts, j, raw, m) VALUES ('{NOON}', '[1, null]', '', 'bad')",
     )
-    with feeding(lake):
+    with lake.feeding():
         for day in range(2):
             proven = prover(lake).prove(lake.chunk_oid(day))
             assert proven.equal, proven
@@ -90,14 +64,14 @@ def test_every_type_and_odd_value_is_equal_on_both_sides(lake: Lake) -> None:
 
 
 def test_g13_an_idle_table_and_an_empty_chunk_are_proven(lake: Lake) -> None:
-    with feeding(lake):
+    with lake.feeding():
         empty = prover(lake).prove(lake.chunk_oid(3))
     assert (empty.hot.rows, empty.lake.rows, empty.receipt is not None) == (0, 0, True)
 
 
 def test_a_receipt_lets_the_chunk_go_and_the_lake_keeps_it(lake: Lake) -> None:
     before = lake.folded()
-    with feeding(lake):
+    with lake.feeding():
         prove = prover(lake)
         assert prove.prove(lake.chunk_oid()).equal
         outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prove.look)
@@ -110,7 +84,7 @@ def test_a_receipt_lets_the_chunk_go_and_the_lake_keeps_it(lake: Lake) -> None:
 def test_g1_g2_an_open_writer_into_an_old_chunk_keeps_it(lake: Lake) -> None:
     writer = Session(lake.dsn)
     try:
-        with feeding(lake):
+        with lake.feeding():
             prove = prover(lake)
             writer.run("INSERT INTO m (ts, tag) VALUES (%s, 'late and open')", [NOON])
             lake.run(f"INSERT INTO m (ts, tag) VALUES ('{BASE + timedelta(days=1)}', 'elsewhere')")
@@ -158,7 +132,7 @@ def append_to_lake(lake: Lake, change: str) -> None:
 @pytest.mark.parametrize(("change", "difference"), [("delete", -1), ("insert", 1)])
 def test_g11_a_feed_that_lost_or_doubled_a_row_is_found_out(lake: Lake, change: str, difference: int) -> None:
     append_to_lake(lake, change)
-    with feeding(lake):
+    with lake.feeding():
         found = prover(lake).prove(lake.chunk_oid())
     assert (found.equal, found.receipt, found.reason) == (False, None, "content_differs")
     assert found.lake.rows - found.hot.rows == difference
@@ -181,7 +155,7 @@ def test_g11_both_sides_have_as_many_rows_but_not_the_same(lake: Lake) -> None:
     append_to_lake(lake, "delete")
     append_to_lake(lake, "insert")
     lake.run(f"UPDATE m SET tag = 'x' WHERE ts < '{NOON}' AND i4 = 7")
-    with feeding(lake):
+    with lake.feeding():
         assert prover(lake).prove(lake.chunk_oid()).equal  # lost and doubled is as it was
     lake.run("ALTER TABLE m DISABLE TRIGGER ALL")
     lake.run("UPDATE thermocline.synced_table SET committed_lsn = pg_current_wal_insert_lsn() + 1000000")
@@ -211,7 +185,7 @@ def test_g4_an_uncovered_chunk_and_an_unsynced_table_are_refused(lake: Lake) -> 
 
 
 def test_g17_rows_deleted_in_the_lake_by_hand_make_the_receipt_useless(lake: Lake) -> None:
-    with feeding(lake):
+    with lake.feeding():
         prove = prover(lake)
         assert prove.prove(lake.chunk_oid()).equal
         with lake.stack.catalog() as catalog:
@@ -225,7 +199,7 @@ def test_g17_rows_deleted_in_the_lake_by_hand_make_the_receipt_useless(lake: Lak
 
 def test_g17_a_lake_rolled_back_makes_the_receipt_useless(lake: Lake) -> None:
     lake.run(f"INSERT INTO m (ts, tag) VALUES ('{NOON}', 'one more')")
-    with feeding(lake):
+    with lake.feeding():
         prove = prover(lake)
         assert prove.prove(lake.chunk_oid()).equal
     with lake.stack.catalog() as catalog:
@@ -238,7 +212,7 @@ def test_g17_a_lake_rolled_back_makes_the_receipt_useless(lake: Lake) -> None:
 
 @pytest.mark.parametrize("how", ["deleted", "damaged"])
 def test_a_lake_file_deleted_or_damaged_by_hand_is_noticed(lake: Lake, how: str) -> None:
-    with feeding(lake):
+    with lake.feeding():
         prove = prover(lake)
         assert prove.prove(lake.chunk_oid()).equal
         for file in Path(lake.stack.home.root).rglob(f"**/_time={BASE:%Y-%m-%d}/*.parquet"):
