@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from thermocline.checks import Check
 from thermocline.errors import PasswordRejected, ThermoclineError, Unreachable
 from thermocline.home import Home
-from thermocline.hot import install, inventory, suitability
+from thermocline.hot import install, inventory, maintenance, suitability
 from thermocline.hot.binaries import Binaries
 from thermocline.hot.connection import check_dsn, connect, where, without_secrets
 from thermocline.hot.embedded import RESET_PASSWORD, EmbeddedServer
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from thermocline.gate.lifecycle import Lifecycle
     from thermocline.gate.receipt import Prover
     from thermocline.hot.inventory import ChronoTable, Chunk, Policy
+    from thermocline.hot.maintenance import Maintained
     from thermocline.lake.catalogs import CatalogDescription
     from thermocline.lake.java import Java
     from thermocline.lake.tasks import Runner
@@ -283,7 +284,6 @@ class Stack:
         with self._advised(), self.own_feed(OnSpark(spark)) as feed:
             yield Service(feed, spark, self.settings.feed, self.home.spark / "feed")
 
-    def own_feed(self, runner: Runner | None = None) -> Feed:
     @contextmanager
     def feeding(self) -> Iterator[Event]:
         """The feed on Spark beside what the block does; the event is set once it has tended the tables, or failed.
@@ -300,6 +300,7 @@ class Stack:
                 service.stop()
         running.result()
 
+    def own_feed(self, runner: Runner | None = None) -> Feed:
         """The feed itself, to be used in a `with` block; without a runner everything is done in this process."""
         from thermocline.feed.feed import Feed
 
@@ -315,6 +316,11 @@ class Stack:
         """The resident chunks of a table."""
         with self._advised():
             return inventory.chunks(self.dsn, table, timeout=self.settings.hot.connect_timeout)
+
+    def maintain(self, table: str | None = None) -> list[Maintained]:
+        """Make the chunks of the next time and reconcile, for one table or for all."""
+        with self._advised():
+            return maintenance.maintain(self.dsn, table, timeout=self.settings.hot.connect_timeout)
 
     def policies(self) -> list[Policy]:
         """Every policy."""

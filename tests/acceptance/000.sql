@@ -33,7 +33,7 @@ SELECT lakets.enable_sync('metrics');
 SELECT table_oid::regclass, status FROM wal2delta.tables;
 -- => metrics | SNAPSHOTTING
 SELECT lakets.tier_chunk(min(chunk_name)) FROM lakets.show_chunks('metrics');
--- notice: public.metrics_... stays: the feed of its table is JOINING
+-- notice: public.metrics_... stays: the feed of its table is SNAPSHOTTING
 -- => f
 SELECT cdf_status, pending_chunks > 10 AS many_wait, tiered_chunks, caught_up FROM lakets.show_tiering_status('metrics');
 -- => SNAPSHOTTING | t | 0 | f
@@ -50,7 +50,7 @@ SELECT lakets.add_retention_policy('metrics', '90 days');
 
 -- The table is synced and the chunk that is old enough is not proven, so it stays.
 SELECT lakets.execute_retention('metrics');
--- notice: public.metrics_... stays: the feed of its table is JOINING
+-- notice: public.metrics_... stays: the feed of its table is SNAPSHOTTING
 -- => 0
 SELECT count(*) FROM metrics;
 -- => 98

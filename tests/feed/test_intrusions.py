@@ -167,17 +167,58 @@ def test_m20_columns_that_change_before_a_chunk_is_locked(
 
 
 LONG_AGO = f"FOR VALUES FROM ('{BASE - timedelta(days=400)}') TO ('{BASE - timedelta(days=399)}')"
+ATTACHED = (
+    "CREATE TABLE foreign_one (LIKE m INCLUDING ALL)",
+    f"INSERT INTO foreign_one VALUES ('{BASE - timedelta(days=399, hours=12)}', 4711, 1)",
+)
 
 
-@pytest.mark.parametrize("bound", ["DEFAULT", LONG_AGO], ids=["default", "long ago"])
-def test_a_partition_that_is_no_chunk_is_refused_by_name(lake: Lake, bound: str) -> None:
-    lake.run(
-        "SELECT lakets.disable_sync('m')",
-        "CREATE TABLE foreign_one (LIKE m INCLUDING ALL)",
-        f"ALTER TABLE m ATTACH PARTITION foreign_one {bound}",
-    )
+def test_a_partition_that_can_be_no_chunk_is_refused_by_name(lake: Lake) -> None:
+    lake.run("SELECT lakets.disable_sync('m')", ATTACHED[0], "ALTER TABLE m ATTACH PARTITION foreign_one DEFAULT")
     with pytest.raises(psycopg.errors.RaiseException, match=r"its partition public\.foreign_one is not a chunk"):
         lake.run("SELECT lakets.enable_sync('m')")
+
+
+def test_m19_a_partition_that_somebody_attached_is_a_chunk_once_the_table_is_synced(lake: Lake) -> None:
+    lake.run("SELECT lakets.disable_sync('m')", *ATTACHED, f"ALTER TABLE m ATTACH PARTITION foreign_one {LONG_AGO}")
+    lake.run("SELECT lakets.enable_sync('m')", "UPDATE m SET v = 3")
+    drained(lake)
+    lake.assert_same()
+    assert lake.run("SELECT count(*) FROM m WHERE id = 4711 AND v = 3") == [(1,)]
+
+
+def test_m19_a_partition_that_somebody_attaches_to_a_synced_table_is_copied(lake: Lake) -> None:
+    lake.drain()
+    lake.run(*ATTACHED, f"ALTER TABLE m ATTACH PARTITION foreign_one {LONG_AGO}")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        lake.run("UPDATE m SET v = 3")
+    drained(lake)
+    lake.run("UPDATE m SET v = 3")
+    drained(lake)
+    lake.assert_same()
+    ((oid,),) = lake.run("SELECT 'foreign_one'::regclass::oid::bigint")
+    with lake.feeding():
+        assert lake.stack.prover(on_spark=False).prove(oid).equal
+
+
+@pytest.mark.parametrize("day", [1, 4])
+def test_g12_a_chunk_that_somebody_drops_is_noticed_by_the_feed(lake: Lake, day: int) -> None:
+    lake.run("INSERT INTO m VALUES (now(), 4712, 1)")
+    lake.drain()
+    before = lake.folded()
+    lake.run(f"DROP TABLE {chunk(day)}")
+    drained(lake)
+    audit = lake.run("SELECT action, object, forced, reason FROM thermocline.audit")
+    assert audit == [("drop_chunk", f"public.{chunk(day)}", True, "noticed: it was dropped by other means")]
+    if day == 1:  # a range that is over: the lake keeps what it has
+        assert lake.folded() == before
+        with pytest.raises(psycopg.errors.RaiseException, match="left PostgreSQL"):
+            lake.run(f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1)")
+    else:  # the range of now: made again, empty, here and in the lake
+        lake.run("INSERT INTO m VALUES (now(), 4713, 1)")
+        drained(lake)
+        lake.assert_same()
+        assert lake.run("SELECT count(*) FROM m WHERE id > 4700") == [(1,)]
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_a_late_row_is_refused_with_table_range_and_way_out(metrics: Metrics) ->
         "a row of public.metrics is too late: its rows from"
         f" {metrics.start:%Y-%m-%d %H:%M:%S}+00 to {end:%Y-%m-%d %H:%M:%S}+00 have left PostgreSQL"
     )
-    assert "rehydrate" in (caught.value.diag.message_hint or "")
+    assert "Keep chunks for longer" in (caught.value.diag.message_hint or "")
     metrics.ask(metrics.late(1))
 
 

@@ -121,6 +121,15 @@ def test_drop_chunks_follows_the_same_rules(metrics: Metrics) -> None:
     assert metrics.one("SELECT reason FROM thermocline.audit") == "drop_chunks: older than 3 days"
     with pytest.raises(psycopg.errors.RaiseException, match="p_older_than is missing"):
         run(metrics, "drop_chunks('metrics', NULL)")
+    with pytest.raises(psycopg.errors.RaiseException, match=r"p_force is NULL for public\.metrics"):
+        run(metrics, "execute_retention('metrics', p_force => NULL)")
+
+
+@pytest.mark.parametrize("age", ["-1 days", "-1 second", "1 day -25 hours"])
+def test_chunks_that_are_not_over_are_not_dropped_by_a_negative_age(plain: Metrics, age: str) -> None:
+    with pytest.raises(psycopg.errors.RaiseException, match=r"p_older_than is .* for public\.metrics"):
+        run(plain, f"drop_chunks('metrics', '{age}')")
+    assert plain.one("SELECT count(*) FROM thermocline.audit") == 0
 
 
 # ---- many chunks, other people ---------------------------------------------------------------

@@ -189,5 +189,5 @@ def test_every_refusal_says_in_words_what_is_wrong_and_what_to_do(metrics: Metri
     rows = metrics.ask("SELECT message, next_step FROM thermocline._chunk_verdict(%s)", metrics.chunk())
     assert rows == [
         ("the feed of its table is SKIPPED: no room", "Wait until the feed streams; `thermocline feed` runs it."),
-        ("it has no receipt: nobody has compared it with the lake yet", "Wait until the worker has compared it."),
+        ("it has no receipt: nobody has compared it with the lake yet", "`thermocline verify` compares it."),
     ]

@@ -8,5 +8,5 @@ SELECT count(*) FROM requests;
 SELECT lakets.enable_sync('requests');
 -- notice: no feed is running; `thermocline feed` brings public.requests to the lake
 SELECT lakets.drop_chunks('requests', '2 days');
--- notice: public.requests_... stays: the feed of its table is JOINING
+-- notice: public.requests_... stays: the feed of its table is SNAPSHOTTING
 -- => 0

@@ -5,7 +5,7 @@ SELECT lakets.tier_chunk('public.readings_20260301_000000');
 SELECT lakets.enable_sync('readings');
 -- notice: no feed is running; `thermocline feed` brings public.readings to the lake
 SELECT lakets.tier_chunk('public.readings_20260301_000000');
--- notice: public.readings_20260301_000000 stays: the feed of its table is JOINING
+-- notice: public.readings_20260301_000000 stays: the feed of its table is SNAPSHOTTING
 -- => f
 
 -- Nor is there anything to flag where there is no chunk.

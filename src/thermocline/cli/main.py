@@ -123,6 +123,7 @@ for verb in (
     table_commands.tables,
     table_commands.chunks,
     table_commands.policies,
+    table_commands.maintain,
     gate_commands.verify,
     gate_commands.tier,
     gate_commands.retention,

@@ -1,11 +1,14 @@
-"""Commands that show what there is: tables, chunks, policies."""
+"""Commands that show what there is, tables, chunks and policies, and the one that keeps it in order."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from thermocline.cli.invocation import Invocation, Json, Table, Verbose
+from thermocline.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +39,31 @@ def policies(json: Json = False, verbose: Verbose = False) -> None:
     """
     call = Invocation(json=json, verbose=verbose)
     _show(call, "policies", call.stack.policies(), "No policy yet: SELECT lakets.add_tiering_policy(...) adds one.")
+
+
+def maintain(
+    table: Annotated[str | None, typer.Argument(help="Only this table, as readings or plant.readings.")] = None,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make the chunks that will be needed next, and set right what no longer is as registered.
+
+    Renamed tables and chunks are registered anew, partitions that somebody attached become chunks, and what was dropped
+    by other means gets its audit row. Exit code 3 when something is left that a person must decide.
+
+    Example: thermocline maintain
+    """
+    call = Invocation(json=json, verbose=verbose)
+    done = call.stack.maintain(table)
+    findings = [found for one in done for found in one.findings]
+    rows = [(found.object, found.finding, found.done) for found in findings]
+    rows += [(one.table, f"{one.chunks_made} chunks were missing", "made") for one in done if one.chunks_made]
+    if not rows:
+        call.out.say("Everything is as it should be.")
+    if rows or call.json:
+        call.out.table("maintained", ["Object", "Found", "Done"], rows)
+    if any(found.open for found in findings):
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 def _show(call: Invocation, name: str, found: Sequence[Any], none: str) -> None:

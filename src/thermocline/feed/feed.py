@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from thermocline.feed.ledger import Stream
     from thermocline.feed.reading import Reading, SyncedTable
     from thermocline.feed.writing import File
+    from thermocline.hot.maintenance import Finding
     from thermocline.lake.catalogs import CatalogDescription
     from thermocline.lake.tasks import Runner
 
@@ -91,6 +92,7 @@ class Feed:
         self._resources = ExitStack()
         self._histories: dict[int, History] = {}
         self._joined: dict[int, datetime] = {}
+        self._findings: tuple[Finding, ...] = ()
         # Whoever commits to the lake records it before anybody else commits: what PostgreSQL mirrors never goes back.
         self._turn = threading.RLock()
         self._recorded_at = float("-inf")
@@ -320,6 +322,7 @@ class Feed:
             batch.files
             or ending.told
             or ending.troubles
+            or self._seen
             or stream.wanted > stream.position
             or ending.end - stream.position >= _QUIET_BYTES
             or time.monotonic() - self._recorded_at >= _QUIET_SECONDS
@@ -357,35 +360,46 @@ class Feed:
 
     def tend(self) -> Progress:
         """Go on with what has joined and copy what is not covered; one pass."""
+        self._reconcile()
         self.refresh()
         joining = [
             state.table.source
             for state in self.ledger.tables()
             if state.status == "JOINING" and (self.stream is None or not self.ledger.join(state.table.id))
         ]
-        busy = self.copy(self._to_copy())
+        ready, waiting = self._to_copy()
+        busy = self.copy(ready)
         self.ledger.mark_streaming()
         stream = self.ledger.stream()
         slot = self.ledger.slot_state(stream.slot) if stream else None
         return Progress(
-            stream.position if stream else 0, slot.flushed if slot else 0, tuple(joining), busy, self.ledger.aside()
+            stream.position if stream else 0, slot.flushed if slot else 0, tuple(joining), busy + waiting, self.ledger.aside()
         )
 
-    def _to_copy(self) -> list[Chunk]:
-        """Chunks of tables that are being joined, and those whose creation the stream has passed without a word."""
+    def _reconcile(self) -> None:
+        findings = self.ledger.reconcile()
+        for found in findings:
+            if found not in self._findings:
+                log.warning("not as registered", object=found.object, finding=found.finding, done=found.done)
+        self._findings = findings
+
+    def _to_copy(self) -> tuple[list[Chunk], int]:
+        """Chunks of tables that are being joined, and those whose creation the stream has passed without a word.
+
+        Also how many there are of which it cannot be known yet.
+        """
         waiting = self.ledger.uncovered()
         known = {chunk.oid for chunk in waiting}
         self._seen = {oid: at for oid, at in self._seen.items() if oid in known}
-        if not waiting:
-            return []
         stream = self.ledger.stream()
-        slot = self.ledger.slot_state(stream.slot) if stream else None
+        slot = self.ledger.slot_state(stream.slot) if waiting and stream else None
         if stream is None or slot is None:
-            return []
+            return [], 0
         for chunk in waiting:
-            self._seen.setdefault(chunk.oid, slot.flushed)
+            self._seen.setdefault(chunk.oid, slot.inserted)
         streaming = {state.table.id for state in self.ledger.tables() if state.status == "STREAMING"}
-        return [chunk for chunk in waiting if chunk.table not in streaming or self._seen[chunk.oid] < stream.position]
+        ready = [one for one in waiting if one.table not in streaming or self._seen[one.oid] <= stream.position]
+        return ready, len(waiting) - len(ready)
 
     def copy(self, chunks: Sequence[Chunk]) -> int:
         """Copy chunks, some in a job, small ones together in a commit; returns how many were too busy for now."""

@@ -16,7 +16,7 @@ from thermocline.errors import Busy, Refused
 from thermocline.feed.copying import Chunk, Copied
 from thermocline.feed.positions import number, text
 from thermocline.feed.reading import Reading, SyncedTable
-from thermocline.hot import types
+from thermocline.hot import maintenance, types
 from thermocline.hot.rows import columns_of
 from thermocline.hot.statements import query
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from psycopg import Connection
+
+    from thermocline.hot.maintenance import Finding
 
 PUBLICATION = "thermocline"
 P = ParamSpec("P")
@@ -103,6 +105,8 @@ class SlotState:
     active_pid: int | None
     wal_status: str | None
     flushed: int
+    inserted: int
+    """Whatever can be seen now was written before this; not all of it need be on the disk."""
 
 
 @dataclass(frozen=True)
@@ -169,13 +173,14 @@ class Ledger:
         self._session.commit()
         if row is None:
             return None
-        confirmed, restart, active, status, plugin, here, flushed = row
+        confirmed, restart, active, status, plugin, here, flushed, inserted = row
         if not here or plugin != "pgoutput":
             raise Refused(
                 f"The replication slot {slot} is there, but it is of another database or plugin.",
                 next_step=f"SELECT pg_drop_replication_slot('{slot}'); if nobody needs it.",
             )
-        return SlotState(number(confirmed or "0/0"), number(restart) if restart else 0, active, status, number(flushed))
+        positions = number(confirmed or "0/0"), number(restart or "0/0")
+        return SlotState(*positions, active, status, number(flushed), number(inserted))
 
     @_in_turn
     def own(self) -> None:
@@ -327,6 +332,14 @@ class Ledger:
         self._session.commit()
         crash_point("join.ended")
         return done
+
+    @_in_turn
+    def reconcile(self) -> tuple[Finding, ...]:
+        """Partitions that somebody has attached become chunks, chunks that somebody has dropped are taken note of."""
+        tables = [table for (table,) in self._session.execute(query("feed_disagreeing")).fetchall()]
+        findings = tuple(found for table in tables for found in maintenance.reconcile(self._session, table))
+        self._session.commit()
+        return findings
 
     @_in_turn
     def uncovered(self) -> list[Chunk]:

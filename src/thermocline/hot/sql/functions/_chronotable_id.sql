@@ -1,4 +1,4 @@
--- The id of a ChronoTable by name, or an error that names it.
+-- The id of a ChronoTable by the name that it has now, or an error that names it.
 CREATE OR REPLACE FUNCTION lakets._chronotable_id(p_table_name text, p_schema_name text) RETURNS int
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -7,7 +7,12 @@ DECLARE
     v_id int;
 BEGIN
     SELECT id INTO v_id FROM lakets._chronotable_registry
-    WHERE table_name = p_table_name AND schema_name = p_schema_name;
+    WHERE table_oid = to_regclass(format('%I.%I', p_schema_name, p_table_name));
+    IF v_id IS NULL THEN  -- one whose table is gone may still be asked for
+        SELECT id INTO v_id FROM lakets._chronotable_registry r
+        WHERE table_name = p_table_name AND schema_name = p_schema_name
+          AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r.table_oid);
+    END IF;
     IF v_id IS NULL THEN
         RAISE EXCEPTION '%.% is not a ChronoTable', p_schema_name, p_table_name
             USING HINT = format('SELECT lakets.create_chronotable(%L, <time column>, p_schema_name => %L) makes it one.',

@@ -52,10 +52,10 @@ BEGIN
          'lakets.show_chunks lists the chunks of a table.'),
         ('gone', v_chunk.id IS NULL OR v_now.relfilenode IS NOT NULL,
          'its table is not there any more; it was dropped by other means',
-         'If that was meant, lakets.execute_retention(..., p_force => true) takes note of it.'),
+         '`thermocline maintain` takes note of it.'),
         ('detach_pending', NOT v_detach.pending,
          'a detach of it was begun and is not finished',
-         'The worker finishes its own; finish another one with ALTER TABLE ... DETACH PARTITION ... FINALIZE.'),
+         '`thermocline retention` finishes its own; finish another one with ALTER TABLE ... DETACH PARTITION ... FINALIZE.'),
         ('moved', v_chunk.id IS NULL OR v_now.relfilenode IS NULL OR v_detach.pending
                   OR (v_now.parent = v_table.table_oid AND v_now.bound = v_bound)
                   OR (v_now.parent IS NULL AND v_detach.ours AND v_detach.bound = v_bound),
@@ -81,7 +81,8 @@ BEGIN
          'its table is not synced, so the lake does not have its rows',
          format('SELECT lakets.enable_sync(%L, %L)', v_table.table_name, v_table.schema_name)),
         ('feed_not_streaming', v_synced.status IS NULL OR v_synced.status IN ('STREAMING', 'TERMINATED'),
-         format('the feed of its table is %s%s', v_synced.status, ': ' || v_synced.reason),
+         format('the feed of its table is %s%s', CASE v_synced.status WHEN 'JOINING' THEN 'SNAPSHOTTING' ELSE v_synced.status END,
+                ': ' || v_synced.reason),
          'Wait until the feed streams; `thermocline feed` runs it.'),
         ('not_covered', v_synced.status IS NULL OR EXISTS (
              SELECT FROM thermocline.chunk_copy c WHERE c.chunk_oid = p_chunk AND c.chronotable_id = v_table.id),
@@ -89,7 +90,7 @@ BEGIN
          'Wait until the feed has copied it.'),
         ('no_receipt', v_receipt.id IS NOT NULL,
          'it has no receipt: nobody has compared it with the lake yet',
-         'Wait until the worker has compared it.')
+         '`thermocline verify` compares it.')
     ) AS r (code, holds, message, next_step) WHERE r.holds IS NOT TRUE;
     IF FOUND THEN
         RETURN;
@@ -113,13 +114,13 @@ BEGIN
              AND (v_receipt.chronotable_id, v_receipt.range_start, v_receipt.range_end)
                  = (v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end),
          'its receipt is no longer good: there is a newer one, or too many transactions have run since',
-         'Wait until the worker has compared it again.'),
+         '`thermocline verify` compares it again.'),
         ('rewritten', v_now.relfilenode = v_receipt.relfilenode,
          'it was truncated or rewritten after its receipt was made',
-         'Wait until the worker has compared it again.'),
+         '`thermocline verify` compares it again.'),
         ('columns_changed', v_now.columns = v_receipt.columns,
          'its columns were changed after its receipt was made',
-         'Wait until the worker has compared it again.')
+         '`thermocline verify` compares it again.')
     ) AS r (code, holds, message, next_step) WHERE r.holds IS NOT TRUE;
     IF FOUND THEN
         RETURN;
@@ -144,15 +145,15 @@ BEGIN
                 = (v_receipt.row_count, v_receipt.fingerprint, v_receipt.relfilenode, v_receipt.columns),
          format('rows were written after its receipt was made: it had %s then and has %s now',
                 v_receipt.row_count, v_now.row_count),
-         'Wait until the feed has brought them to the lake and the worker has compared it again.'),
+         'Wait until the feed has brought them to the lake; `thermocline verify` then compares it again.'),
         ('lake_changed', v_synced.lake_table = v_receipt.lake_table
                          AND (v_looked OR v_location IS NULL OR v_receipt.lake_checked_metadata IS NULL
                               OR v_location = v_receipt.lake_checked_metadata),
          'the lake''s table has changed since it was last looked at',
-         'The worker looks right before it drops a chunk; leave the drop to it.'),
+         '`thermocline retention` looks right before it drops a chunk; leave the drop to it.'),
         ('lake_unchecked', v_looked OR v_location <> v_receipt.lake_checked_metadata,
          'nobody has looked lately whether the lake still holds it',
-         'The worker looks right before it drops a chunk; leave the drop to it.')
+         '`thermocline retention` looks right before it drops a chunk; leave the drop to it.')
     ) AS r (code, holds, message, next_step) WHERE r.holds IS NOT TRUE;
 EXCEPTION
     WHEN lock_not_available THEN

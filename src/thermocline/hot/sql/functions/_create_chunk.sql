@@ -43,12 +43,7 @@ BEGIN
         lakets._bound_of(p_range_start, v_type), lakets._bound_of(p_range_end, v_type));
     v_oid := v_chunk::regclass::oid;
 
-    INSERT INTO lakets._chunk_metadata (chronotable_id, chunk_name, range_start, range_end, chunk_oid, row_count, size_bytes)
-    VALUES (p_chronotable_id, v_chunk, p_range_start, p_range_end, v_oid, 0, 0)
-    ON CONFLICT ON CONSTRAINT uq_chunk_metadata_ct_range DO UPDATE  -- a dropped range that is made again comes back to life
-        SET chunk_name = excluded.chunk_name, range_end = excluded.range_end, chunk_oid = excluded.chunk_oid,
-            status = 'active', row_count = 0, size_bytes = 0, tiered_at = NULL, last_write_lsn = NULL,
-            last_modified_at = NULL, created_at = now();
+    PERFORM thermocline._register_chunk(p_chronotable_id, v_oid, v_chunk, p_range_start, p_range_end);
     PERFORM thermocline._tell(jsonb_build_object(
         'event', 'chunk_created', 'chronotable', p_chronotable_id, 'chunk', v_oid::bigint,
         'range_start', p_range_start, 'range_end', p_range_end));

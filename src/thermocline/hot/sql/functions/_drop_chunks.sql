@@ -13,7 +13,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    c_later    constant text := 'Call again later, or leave it to the worker.';
+    c_later    constant text := 'Call again later, or run `thermocline retention`, which goes chunk by chunk.';
     v_most     int := coalesce(nullif(current_setting('lakets.max_drops_per_call', true), ''), '10')::int;
     v_table    oid;
     v_chunk    record;
@@ -35,7 +35,7 @@ BEGIN
         LOOP
             IF cardinality(v_claimed) + v_dropped >= v_most THEN
                 RAISE NOTICE 'more chunks of % are due; one call drops % at most', v_table::regclass, v_most
-                    USING HINT = 'Call again, leave them to the worker, or SET lakets.max_drops_per_call.';
+                    USING HINT = 'Call again, run `thermocline retention`, or SET lakets.max_drops_per_call.';
                 EXIT;
             END IF;
             BEGIN

@@ -6,7 +6,7 @@ AS $$
 BEGIN
     RAISE EXCEPTION 'a row of % is too late: its rows from % to % have left PostgreSQL',
         pg_partition_root(TG_RELID), TG_ARGV[0], TG_ARGV[1]
-        USING HINT = 'Bring that range back from the lake first (rehydrate), then write the row again.';
+        USING HINT = 'That range takes no rows any more. Keep chunks for longer than rows may be late.';
 END
 $$;
 

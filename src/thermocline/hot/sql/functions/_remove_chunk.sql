@@ -28,7 +28,7 @@ BEGIN
     IF p_forced IS NOT TRUE AND (p_evidence ->> 'gated')::boolean IS NOT TRUE
        AND lakets._is_gated(v_chunk.chronotable_id) THEN
         RAISE EXCEPTION '% stays: its table was synced or given tiered retention meanwhile', p_chunk::regclass
-            USING DETAIL = 'gated', HINT = 'Wait until the worker has compared it with the lake.';
+            USING DETAIL = 'gated', HINT = '`thermocline retention` compares it with the lake before it drops it.';
     END IF;
     PERFORM thermocline._lock(p_chunk, 'ACCESS EXCLUSIVE');
     PERFORM thermocline._lock(k.confrelid, 'ACCESS EXCLUSIVE')  -- DROP TABLE would wait for them on its own terms

@@ -25,8 +25,10 @@ DECLARE
     v_do      text;
     v_spare   text := 'thermocline_converting_' || v_old;
 BEGIN
-    SELECT id INTO v_id FROM lakets._chronotable_registry
-    WHERE schema_name = p_schema_name AND table_name = p_table_name;
+    -- Another table had the name before, and was dropped or renamed by other means than ours.
+    PERFORM lakets._reconcile(id) FROM lakets._chronotable_registry
+    WHERE schema_name = p_schema_name AND table_name = p_table_name AND table_oid IS DISTINCT FROM v_old;
+    SELECT id INTO v_id FROM lakets._chronotable_registry WHERE table_oid = v_old;
     IF v_id IS NOT NULL AND p_if_not_exists THEN
         RAISE NOTICE '%.% is a ChronoTable already, left as it is', p_schema_name, p_table_name;
         RETURN v_id;
@@ -64,7 +66,7 @@ BEGIN
     VALUES (p_schema_name, p_table_name, p_time_column, p_chunk_interval, v_new,
             (SELECT reloptions FROM pg_class WHERE oid = v_old))
     RETURNING id INTO v_id;
-    PERFORM lakets._ensure_partitions(v_id, 1, 3, v_first, v_last);
+    PERFORM lakets._ensure_partitions(v_id, 1, lakets._chunks_ahead(p_chunk_interval), v_first, v_last);
 
     IF v_first IS NOT NULL THEN
         EXECUTE format('INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM %3$s',

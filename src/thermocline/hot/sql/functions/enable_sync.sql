@@ -29,6 +29,7 @@ BEGIN
         RAISE NOTICE '%.% is synced already, left as it is', p_schema_name, p_table_name;
         RETURN;
     END IF;
+    PERFORM lakets._reconcile(v_id);
     v_reasons := thermocline._reasons_against_sync(v_table);
     IF cardinality(v_reasons) > 0 THEN
         RAISE EXCEPTION 'cannot sync %.%: %', p_schema_name, p_table_name, array_to_string(v_reasons, '; ')

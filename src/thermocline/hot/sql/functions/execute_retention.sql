@@ -13,6 +13,10 @@ DECLARE
     v_id     int := lakets._chronotable_id(p_table_name, p_schema_name);
     v_policy lakets._policy_registry;
 BEGIN
+    IF p_force IS NULL THEN
+        RAISE EXCEPTION 'p_force is NULL for %.%: by force, or not?', p_schema_name, p_table_name
+            USING HINT = 'Leave it out, unless chunks are to go without proof.';
+    END IF;
     SELECT * INTO v_policy FROM lakets._policy_registry
     WHERE chronotable_id = v_id AND policy_type IN ('retention', 'tiered_retention') AND enabled
     FOR UPDATE SKIP LOCKED;

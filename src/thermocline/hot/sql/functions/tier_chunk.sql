@@ -12,7 +12,7 @@ BEGIN
     SELECT m.chunk_oid INTO v_chunk FROM lakets._chunk_metadata m
     WHERE p_chunk_name IN (m.chunk_name, m.chunk_oid::regclass::text) AND m.status <> 'dropped';
     IF NOT FOUND THEN
-        RAISE NOTICE 'there is no resident chunk %', p_chunk_name
+        RAISE NOTICE 'there is no resident chunk %', coalesce(p_chunk_name, 'without a name')
             USING HINT = 'SELECT chunk_name FROM lakets.show_chunks(<table>) lists them.';
         RETURN false;
     END IF;

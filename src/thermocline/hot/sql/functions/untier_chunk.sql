@@ -7,7 +7,7 @@ BEGIN
     UPDATE lakets._chunk_metadata m SET status = 'active', tiered_at = NULL
     WHERE p_chunk_name IN (m.chunk_name, m.chunk_oid::regclass::text) AND m.status = 'tiered';
     IF NOT FOUND THEN
-        RAISE EXCEPTION '% is not a tiered chunk', p_chunk_name
+        RAISE EXCEPTION '% is not a tiered chunk', coalesce(p_chunk_name, 'NULL')
             USING HINT = 'SELECT chunk_name, status FROM lakets.show_chunks(<table>) tells the state of each.';
     END IF;
 END

@@ -1,0 +1,55 @@
+"""What a ChronoTable needs from time to time: chunks for the next days, and a registry that agrees with the catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from thermocline.hot import names
+from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A table or a chunk that was not as it is registered, and what became of it."""
+
+    object: str
+    finding: str
+    done: str
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody has to decide."""
+        return self.done.startswith("left alone")
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """A table: how many chunks were made, and what else was found."""
+
+    table: str
+    chunks_made: int
+    findings: tuple[Finding, ...]
+
+
+def maintain(dsn: str, table: str | None = None, *, timeout: int = 10) -> list[Maintained]:
+    """Make missing chunks and reconcile, table by table, each in a transaction of its own."""
+    schema, name = names.split(table) if table else (None, None)
+    done = []
+    with connect(dsn, timeout=timeout, autocommit=True) as session:
+        for number, title in session.execute(query("maintained_tables"), {"table": name, "schema": schema}).fetchall():
+            with session.transaction():
+                findings = reconcile(session, number)
+                made = session.execute(query("maintain_partitions"), {"id": number}).fetchone()
+            done.append(Maintained(title, made[0] if made else 0, findings))
+    return done
+
+
+def reconcile(session: Connection, table: int) -> tuple[Finding, ...]:
+    """Bring registry and catalog into agreement for one table."""
+    found = session.execute("SELECT object, finding, done FROM lakets._reconcile(%s)", [table])
+    return tuple(Finding(*row) for row in found)
