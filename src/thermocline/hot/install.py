@@ -117,6 +117,8 @@ def _install(session: Connection, release: Release) -> bool:
     for file in release.functions:
         _run(session, file)
     _drop_functions_of_before(session, present)
+    if any(file.name == "_grant_roles" for file in release.functions):
+        session.execute("SELECT thermocline._grant_roles()")
     session.execute(
         query("record_release"),
         {"version": release.version, "sha256": release.sha256, "objects": _made_by(session, present, before)},
@@ -191,6 +193,7 @@ def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
             for schema in SCHEMAS:
                 session.execute(sql.SQL("DROP SCHEMA IF EXISTS {} RESTRICT").format(sql.Identifier(schema)))
             session.execute("DROP PUBLICATION IF EXISTS thermocline")
+            session.execute(query("uninstall_roles"))
             for slot in slots:  # last of all: its end cannot be undone
                 session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
         except pg.DependentObjectsStillExist as error:

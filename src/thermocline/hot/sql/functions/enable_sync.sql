@@ -38,6 +38,9 @@ BEGIN
 
     IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = 'thermocline') THEN
         CREATE PUBLICATION thermocline WITH (publish_via_partition_root = true);
+        IF to_regrole('lakets_admin') IS NOT NULL AND pg_has_role('lakets_admin', 'MEMBER') THEN
+            ALTER PUBLICATION thermocline OWNER TO lakets_admin;  -- all of them may add tables
+        END IF;
     END IF;
     IF NOT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
                    WHERE p.pubname = 'thermocline' AND r.prrelid = v_table) THEN

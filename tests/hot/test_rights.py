@@ -1,0 +1,174 @@
+"""Who may do what: applications with no right on anything of ours, readers, and keepers of their own tables."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from harness.questions import ask
+from harness.roles import role
+from thermocline.hot.install import install, uninstall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEEPER = ("GRANT lakets_admin TO {role}", "GRANT CREATE, USAGE ON SCHEMA public TO {role}")
+REFUSED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.RaiseException)
+
+
+@contextmanager
+def sessions(*addresses: str) -> Iterator[tuple[psycopg.Connection, ...]]:
+    with ExitStack() as held:
+        yield tuple(held.enter_context(psycopg.connect(address, autocommit=True)) for address in addresses)
+
+
+@pytest.fixture
+def db(db: psycopg.Connection) -> psycopg.Connection:
+    """A clone has the roles' rights on everything in the database, but not those on the database itself."""
+    db.execute("SELECT thermocline._grant_roles()")
+    return db
+
+
+def test_m8_an_application_needs_no_right_on_anything_of_ours(db: psycopg.Connection, dsn: str) -> None:
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    db.execute("SELECT lakets.enable_sync('m')")
+    db.execute("SELECT lakets.add_tiering_policy('m', '1 day')")
+    grants = "GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON m TO {role}"
+    with role(dsn, "writer", "", grants) as writers, sessions(writers) as (writer,):
+        writer.execute("INSERT INTO m SELECT now(), g FROM generate_series(1, 9) g")
+        writer.execute("UPDATE m SET ts = ts - interval '1 day' WHERE v = 1")
+        writer.execute("DELETE FROM m WHERE v = 2")
+        with writer.cursor().copy("COPY m FROM STDIN") as copy:
+            copy.write_row(("now", 10))
+        assert ask(writer, "SELECT count(*) FROM m") == [(9,)]
+        writer.execute("TRUNCATE m")
+        for statement in ("SELECT lakets.show_chunks('m')", "TABLE lakets._chunk_metadata", "TABLE thermocline.audit"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                writer.execute(statement.encode())
+
+
+def test_a_reader_sees_everything_and_changes_nothing(db: psycopg.Connection, dsn: str) -> None:
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    db.execute("SELECT lakets.add_retention_policy('m', '1 day')")
+    db.execute("INSERT INTO m VALUES (now(), 1)")
+    grants = ("GRANT lakets_read TO {role}", "GRANT SELECT ON m TO {role}")
+    with role(dsn, "viewer", "", *grants) as viewers, sessions(viewers) as (viewer,):
+        assert ask(viewer, "SELECT count(*) > 3 FROM lakets.show_chunks('m')") == [(True,)]
+        assert ask(viewer, "SELECT count(*) FROM lakets.show_retention_policy('m')") == [(1,)]
+        assert ask(viewer, "SELECT lakets.last(v, ts) FROM m GROUP BY lakets.time_bucket('1 hour', ts)") == [(1,)]
+        viewer.execute("TABLE thermocline.audit")
+        viewer.execute("SELECT * FROM wal2delta.tables")
+        for statement in (
+            "TABLE thermocline.seal",
+            "SELECT lakets.execute_retention('m', p_force => true)",
+            "SELECT lakets.drop_chronotable('m')",
+            "SELECT lakets.add_tiering_policy('m', '1 day')",
+            "SELECT lakets.enable_sync('m')",
+            "SELECT lakets._reconcile()",
+            "SELECT thermocline._tell('{}')",
+            "DELETE FROM lakets._chunk_metadata",
+            "INSERT INTO thermocline.audit (action, object, reason) VALUES ('a', 'b', 'c')",
+        ):
+            with pytest.raises(REFUSED):
+                viewer.execute(statement.encode())
+        assert ask(viewer, "SELECT lakets.drop_chunks('m', '0')") == [(0,)]
+    assert ask(db, "SELECT count(*) FROM m") == [(1,)]
+
+
+def test_a_keeper_lives_with_its_own_tables_and_nobody_elses(db: psycopg.Connection, dsn: str) -> None:
+    db.execute("CREATE TABLE theirs (ts timestamptz NOT NULL, v int)")
+    db.execute("CREATE TABLE plain (ts timestamptz NOT NULL, v int)")
+    db.execute("SELECT lakets.create_chronotable('theirs', 'ts', '1 day')")
+    db.execute("INSERT INTO theirs VALUES (now(), 1)")
+    with role(dsn, "keeper", "", *KEEPER) as keepers, sessions(keepers) as (keeper,):
+        for statement in (
+            "CREATE TABLE mine (ts timestamptz NOT NULL, v int)",
+            "INSERT INTO mine SELECT now() - g * interval '1 day', g FROM generate_series(0, 9) g",
+            "SELECT lakets.create_chronotable('mine', 'ts', '1 day')",
+            "SELECT lakets.set_chunk_interval('mine', '2 days')",
+            "SELECT lakets._ensure_partitions(id, 1, 9) FROM lakets._chronotable_registry WHERE table_name = 'mine'",
+            "SELECT lakets.add_retention_policy('mine', '8 days')",
+            "SELECT lakets.enable_sync('mine')",
+            "SELECT lakets.disable_sync('mine')",
+            "DROP TABLE mine_" + ask(db, "SELECT to_char((now() - interval '5 days') AT TIME ZONE 'UTC',"
+                                         " 'YYYYMMDD')")[0][0] + "_000000",
+        ):  # fmt: skip
+            keeper.execute(statement.encode())
+        found = ask(keeper, "SELECT finding FROM lakets._reconcile((SELECT id FROM lakets._chronotable_registry"
+                            " WHERE table_name = 'mine'))")  # fmt: skip
+        assert found == [("it was dropped by other means",)]
+        assert ask(keeper, "SELECT lakets.execute_retention('mine')") == [(1,)]
+        keeper.execute("SELECT lakets.enable_sync('mine')")
+        keeper.execute("TRUNCATE mine")
+        assert ask(db, "SELECT who, action FROM thermocline.audit ORDER BY id") == [("keeper", "drop_chunk")] * 2
+        for statement in (
+            "SELECT lakets.create_chronotable('plain', 'ts', '1 day')",
+            "SELECT lakets.enable_sync('theirs')",
+            "SELECT lakets.drop_chronotable('theirs')",
+            "DELETE FROM thermocline.audit",
+            "TABLE thermocline.seal",
+        ):
+            with pytest.raises(REFUSED):
+                keeper.execute(statement.encode())
+        assert ask(keeper, "SELECT lakets.drop_chunks('theirs', '0')") == [(0,)]
+        keeper.execute("SELECT lakets.drop_chronotable('mine')")
+        assert ask(db, "SELECT table_name FROM lakets._chronotable_registry") == [("theirs",)]
+        db.execute("DROP PUBLICATION thermocline")
+    assert ask(db, "SELECT count(*) FROM theirs") == [(1,)]
+
+
+def test_two_keepers_share_one_publication(db: psycopg.Connection, dsn: str) -> None:
+    with (
+        role(dsn, "keeper", "", *KEEPER) as one,
+        role(dsn, "other_keeper", "", *KEEPER) as two,
+        sessions(one, two) as pair,
+    ):
+        for number, keeper in enumerate(pair):
+            keeper.execute(f"CREATE TABLE t{number} (ts timestamptz NOT NULL)".encode())
+            keeper.execute(f"SELECT lakets.create_chronotable('t{number}', 'ts', '1 day')".encode())
+            keeper.execute(f"SELECT lakets.enable_sync('t{number}')".encode())
+        assert ask(db, "SELECT tablename FROM pg_publication_tables WHERE pubname = 'thermocline' ORDER BY 1") == [
+            ("t0",),
+            ("t1",),
+        ]
+        db.execute("DROP PUBLICATION thermocline")
+
+
+def test_whoever_may_make_no_roles_can_install_all_the_same(empty_dsn: str) -> None:
+    grants = "GRANT CREATE ON DATABASE {database} TO {role}"
+    with role(empty_dsn, "plain_installer", "", grants) as installers:
+        assert install(installers)
+        with psycopg.connect(installers, autocommit=True) as session:
+            session.execute("SELECT lakets.time_bucket('1 day', now())")
+        uninstall(installers)
+
+
+def test_a_schema_of_somebody_else_earlier_in_the_path_changes_nothing(db: psycopg.Connection, dsn: str) -> None:
+    traps = (
+        "CREATE SCHEMA evil AUTHORIZATION {role}",
+        "CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT timestamptz ''1999-01-01'''",
+        "CREATE FUNCTION evil.format(text, VARIADIC text[]) RETURNS text LANGUAGE sql AS 'SELECT ''DROP TABLE m'''",
+        "CREATE FUNCTION evil.to_regclass(text) RETURNS regclass LANGUAGE sql AS 'SELECT NULL::regclass'",
+        "CREATE FUNCTION evil.time_bucket(interval, timestamptz) RETURNS timestamptz LANGUAGE sql RETURN now()",
+        "CREATE TABLE evil._chronotable_registry (id int)",
+        "CREATE OPERATOR evil.+ (LEFTARG = timestamptz, RIGHTARG = interval, FUNCTION = timestamptz_mi_interval)",
+    )  # fmt: skip
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    with role(dsn, "attacker", "", *traps) as _:
+        db.execute("SET search_path = evil, lakets, public, pg_catalog")
+        db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+        db.execute("INSERT INTO public.m SELECT pg_catalog.now(), 1")
+        db.execute("SELECT lakets.add_retention_policy('m', '1 day')")
+        db.execute("SELECT lakets.enable_sync('m')")
+        assert ask(db, "SELECT lakets.execute_retention('m')") == [(0,)]
+        assert ask(db, "SELECT pg_catalog.count(*) FROM lakets._reconcile()") == [(0,)]
+        (bounds,) = ask(db, "SELECT pg_catalog.min(range_start) < pg_catalog.now(), pg_catalog.max(range_end) >"
+                            " pg_catalog.now() FROM lakets.show_chunks('m')")  # fmt: skip
+        assert bounds == (True, True)
+        db.execute("SET search_path = public")
+        db.execute("DROP PUBLICATION thermocline")
