@@ -395,3 +395,21 @@ def test_positions_are_written_as_postgres_does() -> None:
 
 def test_busy_is_what_a_taken_feed_is() -> None:
     assert issubclass(FeedTaken, Busy)
+
+
+def test_the_stream_tells_when_a_chunk_was_last_written_to(synced: Lake) -> None:
+    day = BASE + timedelta(days=1)
+    synced.drain()
+    touched = "SELECT range_start FROM lakets._chunk_metadata WHERE last_write_lsn IS NOT NULL ORDER BY 1"
+    before = {start for (start,) in synced.run(touched)}
+    synced.run(f"UPDATE m SET v = 99 WHERE ts = '{NOON[1]}'")
+    synced.drain()
+    assert day not in before
+    assert {start for (start,) in synced.run(touched)} - before == {day}
+    ((lag, recent),) = synced.run(
+        "SELECT (SELECT committed_lsn FROM thermocline.synced_table) - last_write_lsn,"
+        " last_modified_at > now() - interval '1 minute'"
+        f" FROM lakets._chunk_metadata WHERE range_start = '{day}'"
+    )
+    assert 0 <= lag < 100_000
+    assert recent

@@ -294,7 +294,9 @@ class Feed:
                     except HistoryGone as error:  # the others go on
                         troubles[table] = f"{error.message} {error.next_step}"
                         continue
-                    commits.append(Commit(table, ending.end, snapshot))
+                    spans = [file.span(here[table].metadata) for file in of_table]
+                    written = min(first for first, _ in spans), max(last for _, last in spans)
+                    commits.append(Commit(table, ending.end, snapshot, written))
                     crash_point("batch.table_committed")
                 crash_point("batch.committed")
             self.ledger.record(
@@ -373,7 +375,11 @@ class Feed:
         stream = self.ledger.stream()
         slot = self.ledger.slot_state(stream.slot) if stream else None
         return Progress(
-            stream.position if stream else 0, slot.flushed if slot else 0, tuple(joining), busy + waiting, self.ledger.aside()
+            stream.position if stream else 0,
+            slot.flushed if slot else 0,
+            tuple(joining),
+            busy + waiting,
+            self.ledger.aside(),
         )
 
     def _reconcile(self) -> None:

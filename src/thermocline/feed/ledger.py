@@ -127,6 +127,8 @@ class Commit:
     table: int
     marker: int
     snapshot_id: int
+    written: tuple[datetime, datetime] | None = None
+    """First and last moment of the rows in it, where that matters."""
 
 
 def _in_turn(method: Callable[Concatenate[Ledger, P], T]) -> Callable[Concatenate[Ledger, P], T]:
@@ -385,6 +387,7 @@ class Ledger:
         for table, reason in (troubles or {}).items():
             self._session.execute(query("feed_set_aside"), {"table": table, "reason": reason})
         self._record_commits(commits)
+        self._record_writes(end, commits)
         self._session.execute(query("feed_record_progress"), {"end": text(end), "tables": list(tables)})
         if created:
             chunks, positions = zip(*created, strict=True)
@@ -438,6 +441,13 @@ class Ledger:
                     "snapshots": [one.snapshot_id for one in commits],
                 },
             )
+
+    def _record_writes(self, end: int, commits: Sequence[Commit]) -> None:
+        written = {one.table: one.written for one in commits if one.written}
+        if written:
+            firsts, lasts = zip(*written.values(), strict=True)
+            arguments = {"end": text(end), "tables": list(written), "firsts": list(firsts), "lasts": list(lasts)}
+            self._session.execute(query("feed_record_writes"), arguments)
 
     @_in_turn
     def advance(self, slot: str, to: int) -> None:

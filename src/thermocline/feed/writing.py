@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+from pyiceberg.conversions import from_bytes
+from pyiceberg.types import DateType
 
 from thermocline.crash import crash_point
 from thermocline.feed.reading import Block, Ending
@@ -17,10 +20,12 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.types import PrimitiveType
 
 # A file is begun anew when its rows take this much memory: what is held is bounded by the files that are open.
 FILE_BYTES = 64 << 20
 HELD_BYTES = 128 << 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,16 @@ class File:
 
     table: int
     data_file: DataFile
+
+    def span(self, metadata: TableMetadata) -> tuple[datetime, datetime]:
+        """The first and the last moment in it."""
+        time = metadata.schema().find_field(metadata.spec().fields[0].source_id)
+        unit = timedelta(days=1) if isinstance(time.field_type, DateType) else timedelta(microseconds=1)
+        first, last = (
+            from_bytes(cast("PrimitiveType", time.field_type), bounds[time.field_id])
+            for bounds in (self.data_file.lower_bounds, self.data_file.upper_bounds)
+        )
+        return _EPOCH + cast("int", first) * unit, _EPOCH + cast("int", last) * unit
 
 
 @dataclass
