@@ -81,7 +81,7 @@ def _run(pipe: Connection, dsn: str, table: str, readers: int, writers: int) -> 
     errors: list[str] = []
 
     def use(kind: str, number: int) -> None:
-        chance = random.Random(number)  # noqa: S311 (nothing secret)
+        chance = random.Random(number)
         with psycopg.connect(dsn, autocommit=True) as session:
             while not done.is_set():
                 seconds = chance.uniform(_SHORTEST, _LONGEST) if kind == "reader" else 0.0

@@ -70,6 +70,6 @@ def test_whoever_stops_early_leaves_no_thread_and_an_end_to_the_maker() -> None:
     maker = endless()
     items = ahead(maker)
     assert next(items) == 1
-    items.close()  # type: ignore[attr-defined]
+    items.close()
     assert threads() == 0
     assert ended.is_set()

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 T = TypeVar("T")
 
 
-def ahead(items: Iterator[T], most: int = 2) -> Iterator[T]:
+def ahead(items: Iterator[T], most: int = 2) -> Generator[T]:
     """The same items in the same order, up to so many of them made before they are asked for."""
     ended = object()
     thread = ThreadPoolExecutor(1, "ahead")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from typer.main import get_command
+from typer.main import get_group
 
 from harness.homes import home_with_jars
 from harness.processes import Command, finished
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from harness.servers import Server
 
-VERBS = sorted(get_command(app).commands)  # type: ignore[attr-defined]
+VERBS = sorted(get_group(app).commands)
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -164,7 +164,7 @@ class Source:
     def _chunk(self, row: Row) -> int:
         at = row["ts"]
         if not isinstance(at, datetime):
-            at = datetime(at.year, at.month, at.day)  # noqa: DTZ001
+            at = datetime(at.year, at.month, at.day, tzinfo=UTC)
         return (at.replace(tzinfo=UTC) - self.start) // GRIDS[self.kind][1]
 
     def _time(self, moment: datetime) -> datetime | date:

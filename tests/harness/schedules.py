@@ -110,7 +110,7 @@ class _Author:
     future: int = AFTER
 
     def __post_init__(self) -> None:
-        self.chance = random.Random(self.seed)  # noqa: S311 (repeatable is what is wanted)
+        self.chance = random.Random(self.seed)
         self.points = [point for point in kill_points() if not point.startswith(_ASIDE)]
 
     def schedule(self) -> Schedule:

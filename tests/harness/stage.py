@@ -63,7 +63,7 @@ class Stage:
         self._sessions: list[psycopg.Connection | None] = [None] * SESSIONS
         self._feed: tuple[Act, Child] | None = None
         self._overlap = 0
-        self._chance = random.Random(self.schedule.seed)  # noqa: S311 (repeatable)
+        self._chance = random.Random(self.schedule.seed)
         self._crashed = False
         self._hammers: list[threading.Thread] = []
         self._verdicts = Verdicts(self.lake, self.schedule.tables)
@@ -217,7 +217,7 @@ class Stage:
 
     def _hammer(self, act: Act) -> str:
         """A writer beside everything else: small transactions as fast as it can."""
-        chance = random.Random(f"{self.schedule.seed} {len(self.trace)}")  # noqa: S311 (repeatable)
+        chance = random.Random(f"{self.schedule.seed} {len(self.trace)}")
         thread = threading.Thread(target=self._hammering, args=(act.how, act.after, chance))
         thread.start()
         self._hammers.append(thread)

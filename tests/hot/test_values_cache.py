@@ -229,7 +229,7 @@ def test_writers_in_opposite_order_do_not_deadlock(cached: psycopg.Connection, d
     """Each statement writes the same series, in an order of its own; some take rows away."""
 
     def write_all(seed: int) -> None:
-        order = random.Random(seed)  # noqa: S311
+        order = random.Random(seed)
         with psycopg.connect(dsn, autocommit=True) as session:
             for number in range(40):
                 sensors = list(range(10, 30))

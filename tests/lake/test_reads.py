@@ -18,6 +18,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, lit
 
 from harness.histories import CHUNKS, GRIDS, HistoryTable, Source, change, copy, create, delete, insert, reset, update
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyiceberg.catalog import Catalog
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from thermocline.stack import Stack
 
@@ -51,7 +52,7 @@ def catalog(spark: SparkSession, stack: Stack) -> Iterator[Catalog]:
 
 def bag(rows: DataFrame | Iterable[Row]) -> Counter[tuple[Any, ...]]:
     """Rows with how often each is there; floats by their bits, except that all NaN are one."""
-    listed = rows if isinstance(rows, list) else rows.toArrow().to_pylist()  # type: ignore[union-attr]
+    listed = rows.toArrow().to_pylist() if isinstance(rows, DataFrame) else rows
     return Counter(tuple((name, exact(value)) for name, value in row.items()) for row in listed)
 
 
@@ -144,7 +145,7 @@ def test_the_content_is_what_the_source_had(
         Source(kind, MONDAY + at * CHUNKS * DAY).live(before, steps) for at, (before, steps, _) in enumerate(drawn)
     ]
     entries = [entry for source in sources for entry in source.entries]
-    random.Random(seed).shuffle(entries)  # noqa: S311
+    random.Random(seed).shuffle(entries)
     table = create(catalog, {"ts": GRIDS[kind][0], "id": pa.int32(), "value": pa.float64()})
     for part in range(3):
         table.append(*entries[part::3])

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pyarrow as pa
@@ -56,7 +56,7 @@ def s3() -> Iterator[str]:
         server.wait()
 
 
-def client(address: str):  # type: ignore[no-untyped-def]
+def client(address: str) -> Any:
     return boto3.client(
         "s3",
         endpoint_url=address,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -16,12 +16,13 @@ FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 # The calendar repeats after 400 years, which carries dates that Python cannot hold into its range.
 _CYCLE_DAYS = 146_097
 DAY = 86_400 * 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def written(moment: int, kind: pa.DataType) -> str:
     """Microseconds since 1970 as PostgreSQL writes them."""
     cycles, rest = divmod(moment, _CYCLE_DAYS * DAY)
-    near = datetime(1970, 1, 1) + timedelta(microseconds=rest)  # noqa: DTZ001 (UTC by convention)
+    near = _EPOCH + timedelta(microseconds=rest)
     year = near.year + 400 * cycles
     told, era = (f"{year:04d}", "") if year > 0 else (f"{1 - year:04d}", " BC")
     if pa.types.is_date(kind):
@@ -52,10 +53,10 @@ def microseconds(told: str) -> int | None:
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     cycles, year = divmod(1 - year if found[12] else year, 400)
     try:
-        near = datetime(2000 + year, month, day, hour, minute, second)  # noqa: DTZ001 (the zone follows)
+        near = datetime(2000 + year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError as wrong:
         raise MalformedStream(f"{told!r} is not a time.") from wrong
     east = sum(int(part or 0) * unit for part, unit in zip(found.groups()[8:11], (3600, 60, 1), strict=True))
-    since = near - datetime(1970, 1, 1)  # noqa: DTZ001 (both without a zone)
+    since = near - _EPOCH
     seconds = since.days * 86_400 + since.seconds + (east if found[8] == "-" else -east)
     return (cycles - 5) * _CYCLE_DAYS * DAY + seconds * 1_000_000 + int((found[7] or "").ljust(6, "0"))

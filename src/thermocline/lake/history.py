@@ -213,10 +213,8 @@ class History:
                     raise
             return found
         crash_point("lake.appended")
-        current = self.metadata.current_snapshot_id
-        assert current is not None  # noqa: S101 (something was just appended)
-        self._base = current
-        return current
+        self._base = append.snapshot_id
+        return append.snapshot_id
 
     def _committed(self, batch: str) -> int | None:
         self.refresh()

@@ -116,7 +116,7 @@ class Reader:
         with self._standing(table) as standing:
             frame = self._hot(standing)
             if standing.lake_table:
-                frame = frame.unionByName(self._of_lake(standing))
+                frame = frame.unionByName(self._of_lake(standing, standing.lake_table))
             time = sql.col(reads.quoted(standing.time_column))
             if start is not None:
                 frame = frame.where(time >= sql.lit(start))
@@ -181,13 +181,12 @@ class Reader:
         packed = self._spark.sparkContext.parallelize([(pickle.dumps(part),) for part in parts], len(parts))
         return self._spark.createDataFrame(packed, "part binary").mapInArrow(_read, schema)
 
-    def _of_lake(self, standing: _Standing) -> DataFrame:
+    def _of_lake(self, standing: _Standing, history: str) -> DataFrame:
         """What the lake has of the times that are not resident."""
-        assert standing.lake_table is not None  # noqa: S101 (the caller has looked)
-        reads.require_holds(self._spark, standing.lake_table, standing.owed_by, standing.owed_at)
-        there = set(reads.history(self._spark, standing.lake_table).columns)
+        reads.require_holds(self._spark, history, standing.owed_by, standing.owed_at)
+        there = set(reads.history(self._spark, history).columns)
         known = [column.name for column in standing.columns if column.name in there]
-        frame = reads.current(self._spark, standing.lake_table, cuts=standing.cuts, columns=known)
+        frame = reads.current(self._spark, history, cuts=standing.cuts, columns=known)
         elsewhere = _merged([*((chunk.start, chunk.end) for chunk in standing.chunks), *standing.nowhere])
         if elsewhere:
             time = sql.col(reads.quoted(standing.time_column))
