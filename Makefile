@@ -11,6 +11,8 @@ PYTHON ?= $(shell sh scripts/find-python.sh)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME PYSPARK_SUBMIT_ARGS
 # pip: pinned and hashed packages only, built with the pinned setuptools only.
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --no-build-isolation --require-hashes
+# Tests wait for servers more than they compute: two at once, on whatever machine.
+AT_ONCE := --numprocesses 2 --dist worksteal
 STEP = @printf '\033[1m==> %s\033[0m\n'
 
 .PHONY: help demo test test-fast lint docs bench reference promises lock clean setup setup-dev
@@ -23,9 +25,9 @@ demo: setup ## see the product at work: PostgreSQL, Spark and an Iceberg lake on
 
 test: setup-dev lint docs ## everything that must hold: lint, types, docs, tests on PostgreSQL 18, SQL tests on 16
 	$(STEP) 'Tests on PostgreSQL 18'
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest $(AT_ONCE) $(PYTEST_ARGS)
 	$(STEP) 'SQL tests again on PostgreSQL 16'
-	@$(BIN)/python -m pytest -m sql --postgres 16 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest $(AT_ONCE) -m sql --postgres 16 $(PYTEST_ARGS)
 
 test-fast: setup-dev ## tests without Spark and without the slow ones
 	@$(BIN)/python -m pytest -m 'not spark and not slow' $(PYTEST_ARGS)
