@@ -69,7 +69,7 @@ def retention(
 ) -> None:
     """Drop the chunks that the retention policy no longer keeps, each only if the lake provably holds it.
 
-    Exit code 3 when a chunk that is due had to stay.
+    Exit code 3 when a chunk that is due had to stay, 6 when only because somebody is using it.
 
     Example: thermocline retention readings --dry-run
     """
@@ -88,7 +88,7 @@ def _nothing_due(call: Invocation, table: str, *kinds: str) -> str:
 
 
 def _show(call: Invocation, lines: Sequence[ChunkLine], none: str) -> None:
-    from thermocline.gate.lifecycle import proven
+    from thermocline.gate.lifecycle import only_busy, proven
 
     if not lines:
         call.out.say(none)
@@ -99,7 +99,7 @@ def _show(call: Invocation, lines: Sequence[ChunkLine], none: str) -> None:
         else:
             call.out.table("chunks", _COLUMNS, [_shown(line) for line in lines])
     if not proven(lines):
-        raise typer.Exit(ExitCode.REFUSED)
+        raise typer.Exit(ExitCode.BUSY if only_busy(lines) else ExitCode.REFUSED)
 
 
 def _shown(line: ChunkLine) -> tuple[object, ...]:

@@ -223,3 +223,8 @@ _FINE = ("proven", "tiered", "dropped", "would tier", "would drop", "drop", "fin
 def proven(lines: Sequence[ChunkLine]) -> bool:
     """Whether every line is as it should be."""
     return all(line.verdict in _FINE for line in lines)
+
+
+def only_busy(lines: Sequence[ChunkLine]) -> bool:
+    """Whether nothing but somebody's use stands in the way: trying again may help."""
+    return all(line.reason in ("busy", "detach_pending") for line in lines if line.verdict not in _FINE)

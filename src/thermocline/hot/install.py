@@ -184,6 +184,7 @@ def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
         session.execute(query("install_lock"))
         try:
             present = installed(session)
+            _require_no_tables(session)
             slots = _slots(session)
             there = set(_objects(session))
             ours = [name for name in (present.objects if present else ()) if name in there]
@@ -203,6 +204,21 @@ def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
             ) from error
         log.info("sql uninstalled", kept=kept)
     return kept
+
+
+def _require_no_tables(session: Connection) -> None:
+    """A ChronoTable cannot live without us: its owner says what is to become of it."""
+    if _is_there(session, "lakets._chronotable_registry"):
+        found = session.execute(
+            "SELECT schema_name, table_name FROM lakets._chronotable_registry ORDER BY 1, 2"
+        ).fetchall()
+        if found:
+            listed = ", ".join(f"{schema}.{table}" for schema, table in found)
+            raise StillInUse(
+                f"There are ChronoTables: {listed}.",
+                next_step="Copy what you need to plain tables, then SELECT lakets.drop_chronotable(table, schema)"
+                " for each. What is in the lake stays.",
+            )
 
 
 def _slots(session: Connection) -> list[str]:

@@ -54,11 +54,11 @@ BEGIN
     SELECT a.* FROM thermocline._foreign_partitions(v_table.table_oid) f,
                     thermocline._adopt_partition(p_chronotable_id, f.partition) a;
     UPDATE lakets._chunk_metadata m
-    SET row_count = CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint ELSE m.row_count END,
+    SET row_count = coalesce(thermocline._estimated_rows(c.oid, c.reltuples), m.row_count),
         size_bytes = pg_total_relation_size(c.oid)
     FROM pg_class c
     WHERE m.chronotable_id = p_chronotable_id AND m.status <> 'dropped' AND c.oid = m.chunk_oid
-      AND (c.reltuples >= 0 AND c.reltuples::bigint IS DISTINCT FROM m.row_count
+      AND (thermocline._estimated_rows(c.oid, c.reltuples) <> coalesce(m.row_count, -1)
            OR pg_total_relation_size(c.oid) IS DISTINCT FROM m.size_bytes);
 END
 $$;

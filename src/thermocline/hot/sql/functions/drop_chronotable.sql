@@ -21,7 +21,7 @@ BEGIN
     IF FOUND THEN
         PERFORM lakets.disable_sync(p_table_name, p_schema_name);
     END IF;
-    SELECT count(*), sum(greatest(c.reltuples, 0))::bigint, sum(pg_total_relation_size(c.oid))
+    SELECT count(*), sum(thermocline._estimated_rows(c.oid, c.reltuples)), sum(pg_total_relation_size(c.oid))
     INTO v_chunks, v_rows, v_bytes
     FROM lakets._chunk_metadata m JOIN pg_class c ON c.oid = m.chunk_oid
     WHERE m.chronotable_id = v_table.id AND m.status <> 'dropped';
@@ -42,6 +42,11 @@ BEGIN
     DELETE FROM lakets._chronotable_registry WHERE id = v_table.id;
     RAISE NOTICE '%.% and % chunks are dropped%', p_schema_name, p_table_name, v_chunks,
         coalesce('; what is in the lake stays: ' || v_synced.lake_table, '');
+EXCEPTION
+    WHEN out_of_memory THEN  -- of locks: each chunk, index and constraint needs one until the transaction ends
+        RAISE EXCEPTION 'cannot drop %.% with so many chunks at once: %', p_schema_name, p_table_name, SQLERRM
+            USING HINT = 'Drop chunks first, some hundred at a time, each in a transaction of its own: SET lakets.max_drops_per_call'
+                         ' = 500; SELECT lakets.execute_retention or lakets.drop_chunks. Or raise max_locks_per_transaction.';
 END
 $$;
 

@@ -12,7 +12,7 @@ AS $$
     FROM unnest('{active, tiered, dropped}'::text[]) x (status) LEFT JOIN lakets._chunk_metadata m USING (status)
     GROUP BY x.status
     UNION ALL
-    SELECT 'lakets_estimated_rows', coalesce(sum(c.reltuples) FILTER (WHERE c.reltuples > 0), 0),
+    SELECT 'lakets_estimated_rows', coalesce(sum(thermocline._estimated_rows(c.oid, c.reltuples)), 0),
            jsonb_build_object('table', t.full_name)
     FROM tables t
     LEFT JOIN lakets._chunk_metadata m ON m.chronotable_id = t.id AND m.status <> 'dropped'

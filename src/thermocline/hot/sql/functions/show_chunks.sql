@@ -21,7 +21,7 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT m.chunk_name, m.range_start, m.range_end, m.status,
-           CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint ELSE m.row_count END,
+           coalesce(thermocline._estimated_rows(c.oid, c.reltuples), m.row_count),
            coalesce(pg_total_relation_size(c.oid), m.size_bytes),
            m.created_at
     FROM lakets._chunk_metadata m

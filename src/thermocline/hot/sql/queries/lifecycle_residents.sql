@@ -1,7 +1,7 @@
 -- The resident chunks of a table, whether the tiering policy has come to each, and the first thing against dropping it.
 SELECT m.chunk_oid::bigint AS oid, m.chunk_name AS name, m.range_start, m.range_end, m.status,
        coalesce(pg_catalog.pg_total_relation_size(c.oid), m.size_bytes, 0) AS size_bytes,
-       CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint END AS row_count,
+       thermocline._estimated_rows(c.oid, c.reltuples) AS row_count,
        EXISTS (SELECT FROM lakets._policy_registry p
                WHERE p.chronotable_id = t.id AND p.enabled AND p.policy_type IN ('tiering', 'tiered_retention')
                  AND m.range_end <= pg_catalog.now()
