@@ -46,6 +46,7 @@ def maintain(dsn: str, table: str | None = None, *, timeout: int = 10) -> list[M
                 findings = reconcile(session, number)
                 made = session.execute(query("maintain_partitions"), {"id": number}).fetchone()
             done.append(Maintained(title, made[0] if made else 0, findings))
+        session.execute("SELECT lakets._prune_marks()")
     return done
 
 

@@ -1,4 +1,4 @@
--- Tells the change feed that a chunk was emptied: TRUNCATE of one partition leaves no trace in the stream otherwise.
+-- Tells the change feed and the RollUps that a chunk was emptied: TRUNCATE of one partition leaves no trace in the stream otherwise.
 -- Whoever truncates needs no right on anything of ours. Which range it is, our own records say, not the trigger.
 CREATE OR REPLACE FUNCTION thermocline._chunk_truncated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -13,6 +13,9 @@ BEGIN
         'range_start', m.range_start, 'range_end', m.range_end))
     FROM lakets._chunk_metadata m JOIN pg_inherits i ON i.inhrelid = m.chunk_oid
     WHERE m.chunk_oid = TG_RELID AND m.status <> 'dropped' AND NOT i.inhdetachpending;
+    PERFORM thermocline._mark_range(m.chronotable_id, m.range_start, m.range_end)
+    FROM lakets._chunk_metadata m JOIN pg_inherits i ON i.inhrelid = m.chunk_oid
+    WHERE m.chunk_oid = TG_RELID AND m.status <> 'dropped';
     RETURN NULL;
 END
 $$;

@@ -30,6 +30,7 @@ BEGIN
         PERFORM thermocline._tell(jsonb_build_object(
             'event', 'chunk_truncated', 'chronotable', v_chunk.chronotable_id, 'chunk', v_chunk.chunk_oid::bigint,
             'range_start', v_chunk.range_start, 'range_end', v_chunk.range_end));
+        PERFORM thermocline._mark_range(v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end);
         IF v_replaced THEN
             RETURN QUERY VALUES (v_chunk.chunk_name, c_found, 'audited; another partition is in its place');
         ELSE

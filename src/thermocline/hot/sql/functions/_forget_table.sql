@@ -17,6 +17,7 @@ BEGIN
     VALUES ('table_gone', v_name, p_id, v_rows, true, 'noticed: it was dropped by other means than drop_chronotable',
             jsonb_build_object('chunks', v_chunks, 'rows_are_estimated', true, 'lake_table', v_lake,
                                'position', pg_current_wal_insert_lsn()));
+    DELETE FROM lakets._rollup_invalidation_log l WHERE l.chronotable_id = p_id;
     DELETE FROM lakets._chronotable_registry r WHERE r.id = p_id;
     RETURN QUERY VALUES (v_name, 'it was dropped by other means than drop_chronotable',
                          'audited and forgotten' || coalesce('; its history stays in the lake: ' || v_lake, ''));

@@ -79,6 +79,7 @@ BEGIN
     END LOOP;
     EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %s (%I DESC)',
                    lakets._short_name('idx_', p_table_name || '_' || p_time_column, ''), v_new::regclass, p_time_column);
+    PERFORM lakets._track_late_writes(v_id);
     EXECUTE format('ANALYZE %s', v_new::regclass);
     RETURN v_id;
 END

@@ -39,6 +39,7 @@ BEGIN
     IF EXISTS (SELECT FROM pg_class WHERE oid = v_table.table_oid) THEN
         EXECUTE format('DROP TABLE %s CASCADE', v_table.table_oid::regclass);
     END IF;
+    DELETE FROM lakets._rollup_invalidation_log WHERE chronotable_id = v_table.id;
     DELETE FROM lakets._chronotable_registry WHERE id = v_table.id;
     RAISE NOTICE '%.% and % chunks are dropped%', p_schema_name, p_table_name, v_chunks,
         coalesce('; what is in the lake stays: ' || v_synced.lake_table, '');

@@ -1,0 +1,43 @@
+-- Puts the triggers on a ChronoTable that leave marks for RollUps. One set per table, from its making on, however many RollUps
+-- it has. They are of rows, so chunks have them too, whoever attaches them, and COPY keeps its speed. WHEN is evaluated in
+-- C: a fresh row costs a comparison, and a late one in a range that this transaction has marked costs another. By the clock and
+-- not by now(), so that no transaction can carry a row past it; in UTC whatever the session's zone is.
+CREATE OR REPLACE FUNCTION lakets._track_late_writes(p_chronotable_id int) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET intervalstyle = 'postgres'
+AS $$
+DECLARE
+    v_table lakets._chronotable_registry;
+    v_aware boolean;
+    v_late  text;
+    v_new   text;
+    v_old   text;
+    v_one   record;
+BEGIN
+    SELECT * INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id;
+    SELECT atttypid = 'timestamptz'::regtype INTO STRICT v_aware
+    FROM pg_attribute WHERE attrelid = v_table.table_oid AND attname = v_table.time_column;
+    v_late := format(
+        '(%%s.%1$I < clock_timestamp() %2$s- interval %3$L AND NOT %%s.%1$I::timestamp%4$s <@'
+        ' coalesce(nullif(current_setting(%5$L, true), ''''), ''{}'')::tstzmultirange)',
+        v_table.time_column, CASE WHEN v_aware THEN '' ELSE 'AT TIME ZONE ''UTC'' ' END, v_table.late_after,
+        CASE WHEN v_aware THEN 'tz' ELSE ' AT TIME ZONE ''UTC''' END, 'thermocline.marked_' || p_chronotable_id);
+    v_new := format(v_late, 'NEW', 'NEW');
+    v_old := format(v_late, 'OLD', 'OLD');
+    FOR v_one IN
+        SELECT * FROM (VALUES
+            ('trg_lakets_rollup_bulk_invalidation', 'INSERT', v_new),
+            ('trg_lakets_rollup_invalidation', 'UPDATE', format('%s OR %s', v_old, v_new)),
+            ('trg_lakets_rollup_invalidation_delete', 'DELETE', v_old)
+        ) t (name, event, condition)
+    LOOP
+        EXECUTE format('CREATE OR REPLACE TRIGGER %I AFTER %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION lakets._late_written()',
+                       v_one.name, v_one.event, v_table.table_oid::regclass, v_one.condition);
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', v_table.table_oid::regclass, v_one.name);
+    END LOOP;
+END
+$$;
+
+COMMENT ON FUNCTION lakets._track_late_writes(int) IS
+    'Puts the triggers on a ChronoTable by which writes to the past mark the buckets of its RollUps.';
