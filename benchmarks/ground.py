@@ -1,4 +1,4 @@
-"""What the benchmarks of feed and gate stand on: a server, a warm Spark session, and tables of measurements."""
+"""What the benchmarks of feed, gate and ingest stand on: a server, a warm Spark session, and tables of measurements."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ def size(name: str, default: int) -> int:
     return int(os.environ.get(name, default))
 
 
+def ask(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
+    """Run statements in UTC, each in a transaction of its own; returns the rows of the last."""
+    with psycopg.connect(dsn, autocommit=True) as session:
+        session.execute("SET timezone = 'UTC'")
+        for statement in statements:
+            cursor = session.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
 @dataclass(frozen=True)
 class Ground:
     """A server, its lake, and the Spark session of this process."""
@@ -56,11 +65,7 @@ class Ground:
 
     def run(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run statements, each in a transaction of its own; returns the rows of the last."""
-        with psycopg.connect(self.dsn, autocommit=True) as session:
-            session.execute("SET timezone = 'UTC'")
-            for statement in statements:
-                cursor = session.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
+        return ask(self.dsn, *statements)
 
     def make_table(self, name: str, rows: int, *, filled: bool = False) -> None:
         """A ChronoTable with chunks of a day for so many rows; not synced."""

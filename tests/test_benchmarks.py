@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import benchmarks
+from benchmarks import ingest
 from benchmarks.__main__ import known, main
 from benchmarks.frame import BadBound, Bound, Check, Report, Seconds, Times, interleave, shown
 
@@ -234,6 +235,26 @@ def test_the_command_itself_knows_its_benchmarks() -> None:
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "stack" in ended.stderr
+
+
+def test_ingest_measures_all_that_it_is_for_at_any_size(dsn: str) -> None:
+    """The figures of a small run mean nothing; that there are all of them does, and what is no time holds."""
+    report = Report("ingest")
+    ingest.measure(report, ingest.Hot(dsn, rows=20_000, chunks=60, rounds=1))
+    found = {check.name: check.ok for check in report.checks}
+    assert list(found) == [
+        "COPY, ChronoTable / by hand",
+        "INSERT, ChronoTable / by hand",
+        "ingest_batch / by hand",
+        "create_chronotable / by hand",
+        "time_bucket / date_bin",
+        "parallel workers of first",
+        "parallel workers of last",
+        "show_chunks of many chunks",
+        "show_tiering_status of many chunks",
+        "relations left by drop_chronotable",
+    ]
+    assert found["relations left by drop_chronotable"]
 
 
 def _json_lines(said: str) -> list[dict[str, Any]]:
