@@ -185,7 +185,9 @@ class Feed:
                 properties={history.SOURCE: table.source, history.CHRONOTABLE: str(table.id)},
                 may_create=state.lake_snapshot is None,
             )
-            self._adopt(table, opened, state.lake_snapshot)
+            # Synced anew, it has no snapshot on record; the one that this feed knows is as good.
+            before = self._histories.get(table.id)
+            self._adopt(table, opened, state.lake_snapshot or (before.base if before else None))
         except (HistoryMoved, HistoryUnfit, UnsupportedType) as error:
             log.warning("table set aside", table=table.source, reason=error.message)
             self.ledger.set_aside(table.id, f"{error.message} {error.next_step}")

@@ -110,6 +110,8 @@ class Lifecycle:
     def tier(self, *, dry_run: bool = False, news: News = lambda _: None) -> list[ChunkLine]:
         """Flag the chunks that are due by the tiering policy and proven in the lake; nothing is removed."""
         lines = []
+        if not dry_run:
+            self._refresh_rollups()
         for one in self._residents():
             if not one.due or one.status != "active":
                 continue
@@ -139,6 +141,7 @@ class Lifecycle:
         residents = {one.oid: one for one in self._residents()}
         if dry_run:
             return [_foretold(self._line(one)) for one in self._plan()]
+        self._refresh_rollups()
         begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
         for one in self._plan():
             if one.verdict is Verdict.STAYS and one.reason in _PROVABLE and one.chunk.chunk in residents:
@@ -153,6 +156,11 @@ class Lifecycle:
             if chunk in lines:
                 lines[chunk] = _ended(lines[chunk], outcome)
         return sorted(lines.values(), key=lambda line: line.range_start)
+
+    def _refresh_rollups(self) -> None:
+        """What they still need stays, so they are brought up to date first."""
+        with connect(self._dsn) as session:
+            session.execute(query("lifecycle_refresh"), {"table": self._name, "schema": self._schema})
 
     def _plan(self) -> list[Planned]:
         return plan_drops(drop.read_state(self._dsn, self._name, self._schema, with_rows=True))

@@ -145,7 +145,7 @@ class History:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._base = table.metadata.current_snapshot_id
+        self.base = table.metadata.current_snapshot_id
 
     @property
     def name(self) -> str:
@@ -213,7 +213,7 @@ class History:
                     raise
             return found
         crash_point("lake.appended")
-        self._base = append.snapshot_id
+        self.base = append.snapshot_id
         return append.snapshot_id
 
     def _committed(self, batch: str) -> int | None:
@@ -249,7 +249,7 @@ class History:
 
     def require_ours(self, known: set[str]) -> None:
         """After a conflict: refuse when what came since this was opened is another database's."""
-        self._require_since(self._base, known)
+        self._require_since(self.base, known)
 
     def _require_since(self, base: int | None, known: set[str]) -> None:
         for one in self.written():

@@ -88,6 +88,12 @@ BEGIN
              SELECT FROM thermocline.chunk_copy c WHERE c.chunk_oid = p_chunk AND c.chronotable_id = v_table.id),
          'its rows are not copied to the lake yet',
          'Wait until the feed has copied it.'),
+        ('rollup_behind', NOT EXISTS (
+             SELECT FROM thermocline._rollups_behind(v_table.id, v_chunk.range_start, v_chunk.range_end)),
+         format('RollUps still need its rows: %s',
+                (SELECT string_agg(b.name, ', ')
+                 FROM thermocline._rollups_behind(v_table.id, v_chunk.range_start, v_chunk.range_end) b)),
+         'SELECT * FROM lakets.refresh_rollup_cascade(); then wait until writers that are open now have ended.'),
         ('no_receipt', v_receipt.id IS NOT NULL,
          'it has no receipt: nobody has compared it with the lake yet',
          '`thermocline verify` compares it.')

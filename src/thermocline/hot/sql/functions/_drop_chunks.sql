@@ -25,9 +25,14 @@ DECLARE
     v_hint     text;
 BEGIN
     SELECT table_oid INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id;
+    IF NOT p_forced THEN
+        PERFORM lakets._refresh_before_drop(p_chronotable_id, p_until);
+    END IF;
     BEGIN
         FOR v_chunk IN
-            SELECT m.id, m.chunk_oid, m.chunk_name, c.oid IS NULL AS gone
+            SELECT m.id, m.chunk_oid, m.chunk_name, c.oid IS NULL AS gone,
+                   (SELECT string_agg(b.name, ', ')
+                    FROM thermocline._rollups_behind(p_chronotable_id, m.range_start, m.range_end) b) AS needed_by
             FROM lakets._chunk_metadata m LEFT JOIN pg_class c ON c.oid = m.chunk_oid
             WHERE m.chronotable_id = p_chronotable_id AND m.status <> 'dropped' AND m.range_end <= p_until
               AND NOT EXISTS (SELECT FROM thermocline.detaching d WHERE d.chunk_oid = m.chunk_oid)  -- the worker is at it
@@ -37,6 +42,11 @@ BEGIN
                 RAISE NOTICE 'more chunks of % are due; one call drops % at most', v_table::regclass, v_most
                     USING HINT = 'Call again, run `thermocline retention`, or SET lakets.max_drops_per_call.';
                 EXIT;
+            END IF;
+            IF v_chunk.needed_by IS NOT NULL AND NOT p_forced AND NOT v_chunk.gone AND NOT p_gated THEN
+                RAISE NOTICE '% stays: RollUps still need its rows: %', v_chunk.chunk_name, v_chunk.needed_by
+                    USING DETAIL = 'rollup_behind', HINT = c_later;
+                CONTINUE;
             END IF;
             BEGIN
                 IF v_chunk.gone AND NOT p_gated THEN

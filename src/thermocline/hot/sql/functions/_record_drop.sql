@@ -40,6 +40,7 @@ BEGIN
             receipt_position = excluded.receipt_position, drop_position = excluded.drop_position,
             trap_oid = NULL, dropped_at = excluded.dropped_at, lake_uuid = excluded.lake_uuid,
             in_lake = excluded.in_lake;
+    PERFORM thermocline._serve_from_rollups(v_chunk.chronotable_id, v_chunk.range_end);
     INSERT INTO thermocline.audit
         (action, object, chronotable_id, range_start, range_end, row_count, bytes, forced, reason, evidence)
     VALUES ('drop_chunk', v_chunk.chunk_name, v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end,

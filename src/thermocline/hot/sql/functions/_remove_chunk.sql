@@ -31,6 +31,11 @@ BEGIN
             USING DETAIL = 'gated', HINT = '`thermocline retention` compares it with the lake before it drops it.';
     END IF;
     PERFORM thermocline._lock(p_chunk, 'ACCESS EXCLUSIVE');
+    IF p_forced IS NOT TRUE AND EXISTS (
+        SELECT FROM thermocline._rollups_behind(v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end)) THEN
+        RAISE EXCEPTION '% stays: RollUps still need its rows', p_chunk::regclass
+            USING DETAIL = 'rollup_behind', HINT = 'SELECT * FROM lakets.refresh_rollup_cascade(); then try again.';
+    END IF;
     PERFORM thermocline._lock(k.confrelid, 'ACCESS EXCLUSIVE')  -- DROP TABLE would wait for them on its own terms
     FROM (SELECT DISTINCT confrelid FROM pg_constraint WHERE conrelid = p_chunk AND contype = 'f') k;
     v_position := thermocline._record_drop(v_chunk.id, p_evidence, pg_total_relation_size(p_chunk), p_forced, p_reason);

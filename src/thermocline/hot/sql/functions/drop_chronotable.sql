@@ -29,6 +29,16 @@ BEGIN
     VALUES ('drop_chronotable', format('%I.%I', p_schema_name, p_table_name), v_table.id, v_rows, v_bytes, true, 'asked for',
             jsonb_build_object('chunks', v_chunks, 'rows_are_estimated', true, 'lake_table', v_synced.lake_table,
                                'position', pg_current_wal_insert_lsn()));
+    PERFORM lakets.drop_rollup(g.name)  -- those that are made from others first
+    FROM unnest(lakets._build_rollup_dag()) WITH ORDINALITY o (id, n)
+    JOIN lakets._rollup_registry g ON g.id = o.id
+    WHERE g.source_chronotable_id = v_table.id OR g.source_rollup_id IS NOT NULL AND EXISTS (
+        WITH RECURSIVE up AS (
+            SELECT g.source_chronotable_id AS root, g.source_rollup_id AS next
+            UNION ALL
+            SELECT s.source_chronotable_id, s.source_rollup_id FROM up JOIN lakets._rollup_registry s ON s.id = up.next
+        ) SELECT FROM up WHERE up.root = v_table.id)
+    ORDER BY o.n DESC;
     -- A chunk that a worker has just detached is a table of its own.
     FOR v_apart IN
         SELECT d.chunk_oid FROM thermocline.detaching d JOIN pg_class c ON c.oid = d.chunk_oid

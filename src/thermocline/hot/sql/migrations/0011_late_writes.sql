@@ -20,12 +20,29 @@ CREATE TABLE lakets._rollup_registry (
     sync_enabled          boolean     NOT NULL DEFAULT false,
     shadow_table_name     text,
     key_columns           text[]      NOT NULL DEFAULT '{}',
-    tracked               boolean     NOT NULL DEFAULT true
+    tracked               boolean     NOT NULL DEFAULT true,
+    rollup_oid            oid,
+    source_oid            oid,
+    source_rollup_id      int         REFERENCES lakets._rollup_registry (id),
+    template              text        NOT NULL DEFAULT '',
+    source_alias          text        NOT NULL DEFAULT '',
+    bucket_expression     text        NOT NULL DEFAULT '',
+    group_columns         text[]      NOT NULL DEFAULT '{}',
+    seen                  pg_snapshot,
+    frontier_at           timestamptz,
+    frontier_xid          xid8,
+    complete_until        timestamptz
 );
 CREATE INDEX idx_rollup_registry_source_ct ON lakets._rollup_registry (source_chronotable_id);
 COMMENT ON TABLE lakets._rollup_registry IS 'Every RollUp: its query, its source, and how far it is materialised.';
 COMMENT ON COLUMN lakets._rollup_registry.key_columns IS 'Columns of the source that it groups by, besides the bucket.';
 COMMENT ON COLUMN lakets._rollup_registry.tracked IS 'Whether writes to the past mark its buckets.';
+COMMENT ON COLUMN lakets._rollup_registry.template IS 'The query with /*source*/ in the place of its source.';
+COMMENT ON COLUMN lakets._rollup_registry.seen IS 'Marks of transactions that are visible in it are seen to.';
+COMMENT ON COLUMN lakets._rollup_registry.complete_until IS
+    'Up to where its buckets are computed and whole, whether there are newer rows or not.';
+COMMENT ON COLUMN lakets._rollup_registry.frontier_at IS
+    'Rows from before it, less twice late_after, cannot appear without a mark once every transaction below frontier_xid has ended.';
 
 CREATE TABLE lakets._rollup_invalidation_log (
     id             bigserial   PRIMARY KEY,

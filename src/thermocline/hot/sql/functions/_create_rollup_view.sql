@@ -1,0 +1,58 @@
+-- Three arms of one statement, so of one snapshot: exact at any moment, also while a refresh runs. The watermark is a scalar
+-- sub-select, evaluated once, so that chunks below it are pruned.
+CREATE OR REPLACE FUNCTION lakets._create_rollup_view(p_name text, p_raw_query text, p_path text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET intervalstyle = 'postgres'
+AS $$
+DECLARE
+    v_id     int := thermocline._rollup_id(p_name);
+    v_rollup lakets._rollup_registry;
+    v_time   regtype;
+    v_bucket regtype;
+    v_mark   text;
+    v_same   text;
+    v_rows   text;
+    v_raw    text := rtrim(p_raw_query, E'; \n\t');
+BEGIN
+    SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = v_id;
+    SELECT atttypid INTO STRICT v_time FROM pg_attribute
+    WHERE attrelid = v_rollup.source_oid AND attname = v_rollup.source_time_column;
+    SELECT atttypid INTO STRICT v_bucket FROM pg_attribute
+    WHERE attrelid = v_rollup.rollup_oid AND attname = v_rollup.bucket_column;
+    v_mark := format('(SELECT lakets._rollup_watermark(%L))', p_name);
+    SELECT string_agg(format(' AND p.keys -> %L = to_jsonb(t.%I)', k.source, k.target), ''),
+           string_agg(format(' AND x.%1$I = (p.keys ->> %2$L)::%3$s', k.source, k.source, format_type(a.atttypid, a.atttypmod)), '')
+    INTO v_same, v_rows
+    FROM unnest(v_rollup.key_columns, v_rollup.group_columns) k (source, target)
+    JOIN pg_attribute a ON a.attrelid = v_rollup.source_oid AND a.attname = k.source;
+    IF v_raw IS NULL THEN
+        v_raw := thermocline._rollup_query(v_id, format(
+            'SELECT * FROM %%s x WHERE x.%I >= %s', v_rollup.source_time_column, thermocline._in_utc(v_mark, v_time)));
+    END IF;
+    PERFORM set_config('search_path', p_path, true);
+    EXECUTE format(
+        'CREATE OR REPLACE VIEW %1$s AS'
+        ' SELECT t.* FROM %2$s t WHERE t.%3$I < %4$s AND NOT EXISTS (SELECT FROM lakets._rollup_pending(%5$s) p'
+        ' WHERE %6$s = t.%3$I AND (p.keys IS NULL%7$s))'
+        ' UNION ALL %8$s UNION ALL %9$s',
+        v_rollup.realtime_view, v_rollup.rollup_oid::regclass, v_rollup.bucket_column, thermocline._in_utc(v_mark, v_bucket), v_id,
+        thermocline._in_utc('p.bucket', v_bucket), coalesce(' OR (true' || v_same || ')', ''),
+        thermocline._rollup_query(v_id, format(
+            'SELECT s.* FROM lakets._rollup_pending(%1$s) p JOIN LATERAL (SELECT * FROM %%s x'
+            ' WHERE x.%2$I >= %3$s AND x.%2$I < %4$s AND (p.keys IS NULL%5$s)) s ON true',
+            v_id, v_rollup.source_time_column, thermocline._in_utc('p.bucket', v_time),
+            thermocline._in_utc('p.bucket_end', v_time), coalesce(' OR (true' || replace(v_rows, '%', '%%') || ')', ''))),
+        v_raw);
+    PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
+EXCEPTION
+    WHEN syntax_error_or_access_rule_violation OR datatype_mismatch OR undefined_table OR undefined_column THEN
+        RAISE EXCEPTION 'cannot make the real-time view of %: %', p_name, SQLERRM
+            USING HINT = format('The query has to select the columns of %s, of the source above lakets._rollup_watermark(%L). Without'
+                                ' a query it is generated.', v_rollup.rollup_table, p_name);
+END
+$$;
+
+COMMENT ON FUNCTION lakets._create_rollup_view(text, text, text) IS
+    'Makes the real-time view of a RollUp; names in p_raw_query are looked up along p_path.';

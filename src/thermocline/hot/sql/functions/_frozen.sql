@@ -1,0 +1,16 @@
+-- The times of a RollUp's source that have left PostgreSQL: no bucket that touches them is recomputed from what is left.
+CREATE OR REPLACE FUNCTION thermocline._frozen(p_rollup_id int) RETURNS tstzmultirange
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(range_agg(tstzrange(d.range_start, d.range_end)), '{}')
+    FROM lakets._rollup_registry g
+    JOIN (SELECT chronotable_id, range_start, range_end FROM thermocline.dropped_range
+          UNION ALL  -- a worker has detached it: its rows cannot be seen, and may come back
+          SELECT m.chronotable_id, m.range_start, m.range_end
+          FROM thermocline.detaching a JOIN lakets._chunk_metadata m ON m.chunk_oid = a.chunk_oid AND m.status <> 'dropped'
+         ) d ON d.chronotable_id = g.source_chronotable_id
+    WHERE g.id = p_rollup_id
+$$;
+
+COMMENT ON FUNCTION thermocline._frozen(int) IS 'The times of a RollUp''s source that have left PostgreSQL.';

@@ -1,0 +1,78 @@
+-- Brings a RollUp up to date: the buckets that were marked since, and everything from one bucket before its watermark on. False when
+-- its last refresh is younger than its refresh_lag, or somebody else is at it. What is committed meanwhile stays marked. Buckets
+-- whose rows have left PostgreSQL stay as they are.
+CREATE OR REPLACE FUNCTION lakets._refresh_rollup(p_id int, p_within_lag boolean) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET jit = off
+AS $$
+DECLARE
+    v_before   pg_snapshot := pg_current_snapshot();
+    v_rollup   lakets._rollup_registry;
+    v_frontier timestamptz;
+    v_seen     pg_snapshot;
+    v_keys     jsonb[];
+    v_ranges   tstzmultirange;
+    v_tail     timestamptz;
+    v_newest   timestamptz;
+    v_whole    timestamptz;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('thermocline rollup ' || p_id, 0)) THEN
+        RETURN false;
+    END IF;
+    SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = p_id;
+    IF NOT p_within_lag AND v_rollup.last_refreshed_at + v_rollup.refresh_lag > clock_timestamp() THEN
+        RETURN false;
+    END IF;
+    IF pg_snapshot_xmin(v_rollup.seen) = v_rollup.frontier_xid AND pg_snapshot_xmin(v_before) = pg_snapshot_xmax(v_before)
+       AND pg_snapshot_xmax(v_before)::text::numeric = v_rollup.frontier_xid::text::numeric + 1
+       AND v_rollup.last_refreshed_at IS NOT NULL AND NOT EXISTS (SELECT FROM thermocline._marks(p_id)) THEN
+        RETURN true;  -- nobody has written anything to this database since, not even its registry
+    END IF;
+
+    v_frontier := thermocline._frontier(p_id);
+    IF v_rollup.frontier_at > now() AND v_rollup.source_chronotable_id IS NOT NULL THEN
+        -- The clock was set back: what was written as fresh since then may lie below the watermark.
+        PERFORM thermocline._mark_range(v_rollup.source_chronotable_id, now() - t.late_after, v_rollup.frontier_at)
+        FROM lakets._chronotable_registry t WHERE t.id = v_rollup.source_chronotable_id;
+    END IF;
+    v_seen := thermocline._without_mine(pg_current_snapshot());
+    -- Later than what was seen: a mark that came in between is seen to now and once more the next time.
+    SELECT array_agg(jsonb_build_object('thermocline_from', p.bucket, 'thermocline_to', p.bucket_end) || p.keys)
+               FILTER (WHERE p.keys IS NOT NULL),
+           coalesce(range_agg(tstzrange(p.bucket, p.bucket_end)) FILTER (WHERE p.keys IS NULL), '{}')
+    INTO v_keys, v_ranges
+    FROM lakets._rollup_pending(p_id) p;
+    IF isfinite(v_rollup.watermark) THEN
+        SELECT b.bucket INTO v_tail
+        FROM thermocline._buckets_of_rollup(p_id, ARRAY[v_rollup.watermark - v_rollup.bucket_interval / 2]) b;
+    END IF;
+    v_ranges := (v_ranges + tstzmultirange(tstzrange(v_tail, NULL))) - thermocline._frozen_buckets(p_id);
+    IF v_keys IS NOT NULL THEN
+        PERFORM thermocline._recompute_keys(p_id, v_keys);
+    END IF;
+    PERFORM thermocline._recompute_ranges(p_id, (SELECT array_agg(r ORDER BY r) FROM unnest(v_ranges) r));
+    EXECUTE format('SELECT max(%1$I) FROM %2$s WHERE %1$I <= now()', v_rollup.bucket_column, v_rollup.rollup_oid::regclass)
+        INTO v_newest;
+    v_whole := thermocline._whole_until(p_id, v_frontier);
+    PERFORM thermocline._mark_dependents(p_id, v_ranges + coalesce(
+        (SELECT range_agg(tstzrange((k ->> 'thermocline_from')::timestamptz, (k ->> 'thermocline_to')::timestamptz))
+         FROM unnest(v_keys) k), '{}'), v_newest);
+    UPDATE lakets._rollup_registry SET
+        seen = v_seen,
+        watermark = greatest(watermark, least(v_newest, v_whole)),
+        complete_until = greatest(complete_until, v_whole),
+        last_refreshed_at = clock_timestamp(),
+        -- An older note is kept until it has served: with writers always open, a newer one never would.
+        frontier_at = CASE WHEN pg_snapshot_xmin(v_before) >= frontier_xid OR frontier_xid IS NULL THEN now() ELSE frontier_at END,
+        frontier_xid = CASE WHEN pg_snapshot_xmin(v_before) >= frontier_xid OR frontier_xid IS NULL
+                            THEN pg_current_xact_id() ELSE frontier_xid END
+    WHERE id = p_id;
+    PERFORM thermocline._forget_marks(p_id);
+    RETURN true;
+END
+$$;
+
+COMMENT ON FUNCTION lakets._refresh_rollup(int, boolean) IS
+    'Brings a RollUp up to date, also within its refresh_lag if asked to; false when it did not.';

@@ -1,0 +1,52 @@
+-- The buckets of a RollUp below its watermark that have changed since they were computed: with the keys concerned where they are
+-- known, whole otherwise. Buckets that touch a range that has left PostgreSQL are not among them: they are frozen. Readers of the
+-- real-time view need no right on what this looks at.
+CREATE OR REPLACE FUNCTION lakets._rollup_pending(p_rollup_id int)
+RETURNS TABLE (bucket timestamptz, bucket_end timestamptz, keys jsonb)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+AS $$
+DECLARE
+    v_rollup lakets._rollup_registry;
+    v_frozen tstzmultirange;
+BEGIN
+    SELECT * INTO v_rollup FROM lakets._rollup_registry WHERE id = p_rollup_id;
+    IF NOT EXISTS (SELECT FROM thermocline._marks(p_rollup_id)) THEN
+        RETURN;
+    END IF;
+    v_frozen := thermocline._frozen(p_rollup_id);
+    RETURN QUERY
+    WITH marked AS MATERIALIZED (
+        SELECT m.first_time, least(m.last_time, v_rollup.watermark) AS last_time, m.keys FROM thermocline._marks(p_rollup_id) m
+        WHERE m.first_time < v_rollup.watermark
+    ), moments AS MATERIALIZED (
+        SELECT m.first_time AS t, m.keys FROM marked m
+        UNION
+        SELECT m.last_time, m.keys FROM marked m WHERE m.last_time > m.first_time
+        UNION
+        SELECT g.t, m.keys
+        FROM marked m,
+             generate_series(m.first_time, m.last_time, least(v_rollup.bucket_interval, interval '20 days')) g (t)
+        WHERE m.last_time > m.first_time
+    ), found AS MATERIALIZED (
+        SELECT DISTINCT b.bucket, m.keys
+        FROM thermocline._buckets_of_rollup(p_rollup_id, (SELECT array_agg(DISTINCT t) FROM moments)) b
+        JOIN moments m ON m.t = b.t
+        WHERE b.bucket < v_rollup.watermark
+    ), ended AS (
+        SELECT e.bucket, b.bucket AS bucket_end
+        FROM (SELECT DISTINCT f.bucket FROM found f) e
+        JOIN thermocline._buckets_of_rollup(
+                 p_rollup_id, (SELECT array_agg(DISTINCT f.bucket + v_rollup.bucket_interval * 1.5) FROM found f)) b
+          ON b.t = e.bucket + v_rollup.bucket_interval * 1.5
+    )
+    SELECT f.bucket, e.bucket_end, f.keys
+    FROM found f JOIN ended e ON e.bucket = f.bucket
+    WHERE NOT tstzrange(f.bucket, e.bucket_end) && v_frozen
+      AND (f.keys IS NULL OR NOT EXISTS (SELECT FROM found w WHERE w.bucket = f.bucket AND w.keys IS NULL));
+END
+$$;
+
+COMMENT ON FUNCTION lakets._rollup_pending(int) IS
+    'Buckets of a RollUp that have changed since they were computed, with the keys concerned, NULL for all.';
