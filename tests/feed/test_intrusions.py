@@ -13,6 +13,7 @@ from harness.lakes import BASE, NOON, Lake, chunk
 from harness.roles import role
 from thermocline.feed import copying
 from thermocline.feed.batches import carry
+from thermocline.feed.ledger import PublicationLost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -375,3 +376,48 @@ def test_m9_a_table_that_is_synced_anew_while_a_batch_is_read_goes_on(neighbour:
         assert feed.drain().caught_up
     neighbour.assert_same("m")
     neighbour.assert_same("n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SET (publish = 'insert')",
+        "SET (publish_via_partition_root = false)",
+        "SET TABLE m WHERE (id > 5), n",
+        "DROP TABLE m",
+    ],
+)
+def test_m13_a_publication_that_leaves_something_out_is_refused_and_made_anew(neighbour: Lake, change: str) -> None:
+    neighbour.run(f"ALTER PUBLICATION thermocline {change}", "UPDATE m SET v = 8")
+    with pytest.raises(PublicationLost, match="was changed"):
+        neighbour.drain()
+    neighbour.stack.resync_feed()
+    drained(neighbour)
+    neighbour.assert_same("m")
+    neighbour.assert_same("n")
+
+
+def test_a_publication_of_somebody_else_is_not_taken_for_ours(lake: Lake) -> None:
+    lake.run("SELECT lakets.disable_sync('m')", "DROP PUBLICATION thermocline", "CREATE PUBLICATION thermocline")
+    with pytest.raises(psycopg.errors.RaiseException, match="does not publish everything"):
+        lake.run("SELECT lakets.enable_sync('m')")
+
+
+def test_a_table_that_cannot_be_reconciled_does_not_stop_the_others(neighbour: Lake) -> None:
+    neighbour.run(
+        f"DROP TABLE {chunk(4)}", "CREATE TABLE other PARTITION OF m DEFAULT", "INSERT INTO m VALUES (now(), 1, 1)"
+    )
+    neighbour.run("INSERT INTO n VALUES (now(), 1)")
+    with neighbour.feed() as feed:
+        feed.drain()
+    neighbour.assert_same("n")
+
+
+def test_m13_a_chunk_that_was_away_for_a_while_is_copied_again(lake: Lake) -> None:
+    lake.drain()
+    bound = f"FOR VALUES FROM ('{BASE + timedelta(days=1)}') TO ('{BASE + timedelta(days=2)}')"
+    lake.run(f"ALTER TABLE m DETACH PARTITION {chunk(1)}")
+    lake.drain()
+    lake.run(f"DELETE FROM {chunk(1)} WHERE id = 30", f"ALTER TABLE m ATTACH PARTITION {chunk(1)} {bound}")
+    drained(lake)
+    lake.assert_same()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import psycopg
 import pytest
 
 from harness.questions import ask
 from harness.roles import role
+from harness.sessions import Session
+
+if TYPE_CHECKING:
+    from typing import LiteralString
 
 
 @pytest.fixture
@@ -134,3 +140,86 @@ def test_a_conversion_that_fails_late_leaves_everything_as_it_was_k4(db: psycopg
     assert ask(db, "SELECT relkind::text FROM pg_class WHERE oid = 'reading'::regclass") == [("r",)]
     assert ask(db, "SELECT count(*) FROM high") == [(19,)]
     assert ask(db, "SELECT count(*) FROM lakets._chronotable_registry") == [(0,)]
+
+
+def test_k4_rows_that_others_commit_before_the_lock_are_kept_or_it_is_refused(db: psycopg.Connection, dsn: str) -> None:
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    with psycopg.connect(dsn) as session:
+        session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        session.execute("SELECT 1 FROM pg_class LIMIT 1")
+        db.execute("INSERT INTO m VALUES (now(), 3)")
+        with pytest.raises(psycopg.errors.RaiseException, match=r"make public\.m a ChronoTable.*REPEATABLE READ"):
+            session.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    assert ask(db, "SELECT v FROM m") == [(3,)]
+
+
+def test_k4_rows_that_the_owner_may_not_see_are_not_lost(db: psycopg.Connection, dsn: str) -> None:
+    grants = ("GRANT lakets_admin TO {role}", "GRANT CREATE, USAGE ON SCHEMA public TO {role}")
+    with role(dsn, "half_blind", "", *grants) as owners, psycopg.connect(owners, autocommit=True) as owner:
+        owner.execute("CREATE TABLE m (ts timestamptz NOT NULL, tenant text)")
+        owner.execute(
+            "INSERT INTO m SELECT now(), CASE WHEN g > 50 THEN 'a' ELSE 'b' END FROM generate_series(1, 100) g"
+        )
+        owner.execute("CREATE POLICY p ON m USING (tenant = 'a')")
+        owner.execute("ALTER TABLE m ENABLE ROW LEVEL SECURITY")
+        owner.execute("ALTER TABLE m FORCE ROW LEVEL SECURITY")
+        with pytest.raises(psycopg.errors.Error, match="row-level security"):
+            owner.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+        assert ask(db, "SELECT count(*) FROM m") == [(100,)]
+
+
+def test_the_owner_owns_every_part_of_a_table_that_somebody_else_converted(db: psycopg.Connection, dsn: str) -> None:
+    with role(dsn, "app_owner", "", "GRANT CREATE, USAGE ON SCHEMA public TO {role}") as owners:
+        with psycopg.connect(owners, autocommit=True) as owner:
+            owner.execute("CREATE TABLE m (id serial, ts timestamptz NOT NULL)")
+            owner.execute("INSERT INTO m (ts) SELECT now() - g * interval '1 day' FROM generate_series(0, 3) g")
+            db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+            owners_of = ask(db, "SELECT DISTINCT relowner::regrole::text FROM pg_class c JOIN lakets._chunk_metadata m"
+                                " ON c.oid = m.chunk_oid")  # fmt: skip
+            assert owners_of == [("app_owner",)]
+            owner.execute("ALTER TABLE m ADD COLUMN note text")
+            owner.execute("INSERT INTO m (ts) VALUES (now())")
+            assert ask(owner, "SELECT max(id) FROM m") == [(5,)]
+        db.execute("SELECT lakets.drop_chronotable('m')")
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_two_conversions_at_once(db: psycopg.Connection, dsn: str, tolerant: bool) -> None:
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL)")
+    call: LiteralString = "SELECT lakets.create_chronotable('m', 'ts', '1 day', p_if_not_exists => %s)"
+    with Session(dsn) as one, Session(dsn) as two:
+        one.run(call, [tolerant])
+        waiting = two.start(call, [tolerant])
+        two.wait_until_blocked()
+        one.commit()
+        if tolerant:
+            assert waiting.result(20) == [(1,)]
+        else:
+            with pytest.raises(psycopg.errors.RaiseException, match=r"cannot make public\.m a ChronoTable"):
+                waiting.result(20)
+    assert ask(db, "SELECT count(*) FROM lakets._chronotable_registry") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ["CREATE UNIQUE INDEX ON m (v) INCLUDE (ts)"],
+        ["ALTER TABLE m ADD CHECK (v > 0) NO INHERIT"],
+        ["CREATE FUNCTION f(m) RETURNS int LANGUAGE sql AS 'SELECT 1'"],
+        ["INSERT INTO m VALUES (now(), -1)", "ALTER TABLE m ADD CHECK (v > 0) NOT VALID"],
+    ],
+)
+def test_k4_what_partitions_cannot_have_is_refused_in_words(db: psycopg.Connection, made: list[str]) -> None:
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    for statement in made:
+        db.execute(statement.encode())
+    before = ask(db, "SELECT count(*) FROM m"), ask(db, "SELECT count(*) FROM pg_class")
+    with pytest.raises(psycopg.errors.RaiseException, match=r"cannot make public\.m a ChronoTable"):
+        db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    assert (ask(db, "SELECT count(*) FROM m"), ask(db, "SELECT count(*) FROM pg_class")) == before
+
+
+def test_nothing_without_a_name_is_converted(db: psycopg.Connection) -> None:
+    for arguments in ("NULL, 'ts'", "'m', NULL", "'m', 'ts', '1 day', NULL"):
+        with pytest.raises(psycopg.errors.RaiseException, match="need names"):
+            db.execute(f"SELECT lakets.create_chronotable({arguments})".encode())

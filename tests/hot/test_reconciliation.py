@@ -232,3 +232,73 @@ def test_k3_there_are_chunks_for_a_day_without_maintenance(db: psycopg.Connectio
     db.execute("SELECT lakets.create_chronotable('fine', 'ts', %s::interval)", [interval])
     ((found,),) = ask(db, "SELECT count(*) FROM lakets.show_chunks('fine') WHERE range_start > now()")
     assert found == ahead
+
+
+def test_chunks_that_swap_their_names(db: psycopg.Connection) -> None:
+    for old, new in ((chunk(2), "swap"), (chunk(3), chunk(2)), ("swap", chunk(3))):
+        db.execute(f"ALTER TABLE {old} RENAME TO {new}".encode())
+    assert len(reconciled(db)) == 2
+    assert agree(db)
+
+
+def test_the_name_of_a_dropped_chunk_is_free(db: psycopg.Connection) -> None:
+    assert ask(db, "SELECT lakets.drop_chunks('m', '7 days')")[0][0] > 0
+    db.execute(f"ALTER TABLE {chunk(2)} RENAME TO {chunk(9)}".encode())
+    assert [one[0] for one in reconciled(db)] == [f"public.{chunk(9)}"]
+    db.execute("ALTER TABLE m RENAME TO m_old")
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL)")
+    db.execute("INSERT INTO m SELECT now() - g * interval '1 day' FROM generate_series(7, 8) g")
+    db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    assert agree(db)
+
+
+def test_part_of_a_chunk_that_was_replaced_leaves_the_rest_as_it_was(db: psycopg.Connection) -> None:
+    start = TODAY - timedelta(days=3)
+    db.execute(f"DROP TABLE {chunk(3)}".encode())
+    db.execute("CREATE TABLE half (LIKE m INCLUDING ALL)")
+    bound = f"FROM ('{start}') TO ('{start + timedelta(hours=6)}')"
+    db.execute(f"ALTER TABLE m ATTACH PARTITION half FOR VALUES {bound}".encode())
+    reconciled(db)
+    assert ask(db, "SELECT range_start, range_end FROM thermocline.dropped_range") == [
+        (start + timedelta(hours=6), start + timedelta(days=1))
+    ]
+    db.execute("INSERT INTO m VALUES (%s, 1)", [start])
+    with pytest.raises(psycopg.errors.RaiseException, match="left PostgreSQL"):
+        db.execute("INSERT INTO m VALUES (%s, 1)", [start + timedelta(hours=7)])
+    assert agree(db)
+
+
+@pytest.mark.parametrize("change", ["SET UNLOGGED", "DETACH"])
+def test_a_chunk_whose_changes_do_not_stream_is_reported(db: psycopg.Connection, change: str) -> None:
+    table, what = ("m", f"DETACH PARTITION {chunk(2)}") if change == "DETACH" else (chunk(2), change)
+    db.execute(f"ALTER TABLE {table} {what}".encode())
+    ((name, _, done),) = reconciled(db)
+    assert name == f"public.{chunk(2)}"
+    assert done.startswith("left alone: ")
+
+
+def test_one_table_in_trouble_does_not_cost_the_others_their_chunks(db: psycopg.Connection, dsn: str) -> None:
+    db.execute("CREATE TABLE n (ts timestamptz NOT NULL)")
+    db.execute("SELECT lakets.create_chronotable('n', 'ts', '1 day')")
+    ahead = TODAY + timedelta(days=3)
+    for table in ("m", "n"):
+        db.execute(f"DROP TABLE {table}_{ahead:%Y%m%d}_000000".encode())
+    db.execute(f"CREATE TABLE m_{ahead:%Y%m%d}_000000 ()".encode())
+    trouble, fine = maintain(dsn)
+    assert [found.open for found in trouble.findings] == [True] * len(trouble.findings)
+    assert trouble.findings
+    assert f"m_{ahead:%Y%m%d}_000000" in trouble.findings[0].finding
+    assert not any(found.open for found in fine.findings)
+    assert ask(db, "SELECT count(*) FROM lakets.show_chunks('n') WHERE range_start = %s", ahead) == [(1,)]
+
+
+def test_functions_on_a_table_that_is_gone_say_so(db: psycopg.Connection) -> None:
+    db.execute("DROP TABLE m")
+    for call in (
+        "enable_sync('m')",
+        "drop_chunks('m', '1 day')",
+        "show_chunks('m')",
+        "add_retention_policy('m', '1 day')",
+    ):
+        with pytest.raises(psycopg.errors.RaiseException, match=r"public\.m was dropped by other means"):
+            db.execute(f"SELECT lakets.{call}".encode())

@@ -172,3 +172,82 @@ def test_a_schema_of_somebody_else_earlier_in_the_path_changes_nothing(db: psyco
         assert bounds == (True, True)
         db.execute("SET search_path = public")
         db.execute("DROP PUBLICATION thermocline")
+
+
+def test_a_keeper_decides_over_its_own_tables_only(db: psycopg.Connection, dsn: str) -> None:
+    db.execute("CREATE TABLE theirs (ts timestamptz NOT NULL, v int)")
+    db.execute("SELECT lakets.create_chronotable('theirs', 'ts', '1 day')")
+    with role(dsn, "keeper", "", *KEEPER) as keepers, sessions(keepers) as (keeper,):
+        for call in (
+            "add_retention_policy('theirs', '1 day')",
+            "add_tiering_policy('theirs', '1 day')",
+            "remove_retention_policy('theirs')",
+            "set_chunk_interval('theirs', '1 hour')",
+            "enable_sync('theirs')",
+            "disable_sync('theirs')",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of table"):
+                keeper.execute(f"SELECT lakets.{call}".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            keeper.execute("INSERT INTO thermocline.audit (who, action, object, reason) VALUES ('x', 'a', 'b', 'c')")
+
+
+def test_options_and_bounds_on_record_are_not_taken_for_statements(db: psycopg.Connection) -> None:
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL, v int) WITH (fillfactor = 90)")
+    db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    db.execute(
+        "UPDATE lakets._chronotable_registry SET chunk_options = %s", [["fillfactor=80); DROP TABLE m; --", "a=b c"]]
+    )
+    db.execute("SELECT lakets._ensure_partitions(id, 1, 9) FROM lakets._chronotable_registry")
+    assert ask(db, "SELECT count(*) > 9 FROM lakets.show_chunks('m')") == [(True,)]
+
+
+def test_code_of_others_on_a_cache_does_not_run_with_our_rights(db: psycopg.Connection, dsn: str) -> None:
+    with role(dsn, "keeper", "", *KEEPER) as keepers, sessions(keepers) as (keeper,):
+        for statement in (
+            "CREATE TABLE lv (ts timestamptz NOT NULL, sensor int, v int)",
+            "SELECT lakets.create_chronotable('lv', 'ts', '1 day')",
+            "SELECT lakets.enable_lvc('lv', '{sensor}', '{v}')",
+            "CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN EXECUTE 'ALTER ROLE keeper SUPERUSER'; RETURN new; END $$",
+            "CREATE TRIGGER e BEFORE INSERT ON _lvc_lv FOR EACH ROW EXECUTE FUNCTION evil()",
+            "INSERT INTO lv VALUES (now(), 1, 1)",
+        ):
+            keeper.execute(statement.encode())
+        assert ask(db, "SELECT rolsuper FROM pg_roles WHERE rolname = 'keeper'") == [(False,)]
+        with pytest.raises(psycopg.errors.RaiseException, match="no longer fits"):
+            keeper.execute("SELECT * FROM lakets.latest_values('lv') AS r (sensor int, v int, at timestamptz)")
+        keeper.execute("SELECT lakets.drop_chronotable('lv')")
+
+
+@pytest.mark.parametrize("change", ["DROP COLUMN v", "RENAME v TO w", "ALTER v TYPE bigint"])
+def test_a_cache_that_no_longer_fits_costs_nobody_a_write(db: psycopg.Connection, change: str) -> None:
+    db.execute("CREATE TABLE lv (ts timestamptz NOT NULL, sensor int, v int)")
+    db.execute("SELECT lakets.create_chronotable('lv', 'ts', '1 day')")
+    db.execute("SELECT lakets.enable_lvc('lv', '{sensor}', '{v}')")
+    db.execute(f"ALTER TABLE lv {change}".encode())
+    db.execute("INSERT INTO lv (ts, sensor) VALUES (now(), 1)")
+    assert ask(db, "SELECT count(*) FROM lv") == [(1,)]
+    with pytest.raises(psycopg.errors.RaiseException, match="no longer fits"):
+        db.execute("SELECT * FROM lakets.latest_values('lv') AS r (sensor int, v int, at timestamptz)")
+    db.execute("SELECT lakets.disable_lvc('lv')")
+
+
+def test_nobody_reads_past_row_security(db: psycopg.Connection, dsn: str) -> None:
+    with role(dsn, "app", "") as apps, sessions(apps) as (app,):
+        db.execute("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO app")
+        db.execute("CREATE TABLE m (ts timestamptz NOT NULL, secret text)")
+        db.execute("INSERT INTO m VALUES (now(), 'x')")
+        db.execute("REVOKE ALL ON m FROM app")
+        db.execute("GRANT SELECT (ts) ON m TO app")
+        db.execute("CREATE POLICY nobody ON m USING (false)")
+        db.execute("ALTER TABLE m ENABLE ROW LEVEL SECURITY")
+        db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+        assert ask(app, "SELECT ts FROM m") == []
+        ((chunk,),) = ask(db, "SELECT tableoid::regclass::text FROM m")
+        for statement in ("SELECT secret FROM m", f"SELECT ts FROM {chunk}"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                app.execute(statement.encode())
+        with pytest.raises(psycopg.errors.RaiseException, match="row security"):
+            db.execute("SELECT lakets.enable_lvc('m', '{secret}', '{ts}')")
+        db.execute("ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE SELECT ON TABLES FROM app")

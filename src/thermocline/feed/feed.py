@@ -15,7 +15,7 @@ from thermocline.crash import crash_point
 from thermocline.errors import Busy, Refused
 from thermocline.feed import copying
 from thermocline.feed.batches import carry
-from thermocline.feed.ledger import Commit, Ledger, OtherHistory, PublicationLost, SlotLost, SlotWaits, TableState
+from thermocline.feed.ledger import Commit, Ledger, OtherHistory, SlotLost, SlotWaits, TableState
 from thermocline.feed.positions import text
 from thermocline.feed.writing import Target
 from thermocline.hot.connection import connect
@@ -126,8 +126,7 @@ class Feed:
             return None
         if stream is None and not tables:
             return None
-        if not self.ledger.publication_is_there():
-            raise PublicationLost(f"The publication {stream.publication if stream else 'thermocline'} is gone.")
+        self.ledger.require_publication()
         if stream is None:
             try:
                 stream = self.ledger.begin_stream()
@@ -365,6 +364,8 @@ class Feed:
     def tend(self) -> Progress:
         """Go on with what has joined and copy what is not covered; one pass."""
         self._reconcile()
+        if self.stream is not None:
+            self.ledger.require_publication()
         self.refresh()
         joining = [
             state.table.source

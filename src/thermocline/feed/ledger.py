@@ -75,7 +75,7 @@ class OtherHistory(Refused):
 
 
 class PublicationLost(Refused):
-    """The publication is gone."""
+    """The publication is gone, or no longer tells everything."""
 
     code = "feed.publication_lost"
     next_step_by_default = (
@@ -192,11 +192,14 @@ class Ledger:
             raise FeedTaken
 
     @_in_turn
-    def publication_is_there(self) -> bool:
-        """Whether the publication exists."""
-        found = self._session.execute("SELECT FROM pg_publication WHERE pubname = %s", [PUBLICATION]).rowcount == 1
+    def require_publication(self) -> None:
+        """Refuse a publication that is gone, or that leaves out a part of what happens."""
+        row = self._session.execute(query("feed_publication"), {"name": PUBLICATION}).fetchone()
         self._session.commit()
-        return found
+        if row is None:
+            raise PublicationLost(f"The publication {PUBLICATION} is gone.")
+        if row[0]:
+            raise PublicationLost(f"The publication {PUBLICATION} was changed: it {row[0]}.")
 
     @_in_turn
     def slot_name(self) -> str:
@@ -338,8 +341,9 @@ class Ledger:
     @_in_turn
     def reconcile(self) -> tuple[Finding, ...]:
         """Partitions that somebody has attached become chunks, chunks that somebody has dropped are taken note of."""
-        tables = [table for (table,) in self._session.execute(query("feed_disagreeing")).fetchall()]
-        findings = tuple(found for table in tables for found in maintenance.reconcile(self._session, table))
+        tables = self._session.execute(query("feed_disagreeing")).fetchall()
+        self._session.commit()
+        findings = tuple(found for table in tables for found in maintenance.reconcile(self._session, *table))
         self._session.commit()
         return findings
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from thermocline.hot import names
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
@@ -42,15 +44,29 @@ def maintain(dsn: str, table: str | None = None, *, timeout: int = 10) -> list[M
     done = []
     with connect(dsn, timeout=timeout, autocommit=True) as session:
         for number, title in session.execute(query("maintained_tables"), {"table": name, "schema": schema}).fetchall():
-            with session.transaction():
-                findings = reconcile(session, number)
+            findings = reconcile(session, number, title)
+            try:
                 made = session.execute(query("maintain_partitions"), {"id": number}).fetchone()
-            done.append(Maintained(title, made[0] if made else 0, findings))
+            except psycopg.Error as error:  # the others go on
+                made, findings = None, (*findings, _failed(session, title, error))
+            done.append(Maintained(title, made[0] if made and made[0] else 0, findings))
         session.execute("SELECT lakets._prune_marks()")
     return done
 
 
-def reconcile(session: Connection, table: int) -> tuple[Finding, ...]:
-    """Bring registry and catalog into agreement for one table."""
-    found = session.execute("SELECT object, finding, done FROM lakets._reconcile(%s)", [table])
-    return tuple(Finding(*row) for row in found)
+def reconcile(session: Connection, table: int, title: str) -> tuple[Finding, ...]:
+    """Bring registry and catalog into agreement for one table; what goes wrong is a finding, too."""
+    try:
+        with session.transaction():
+            found = session.execute("SELECT object, finding, done FROM lakets._reconcile(%s)", [table])
+            return tuple(Finding(*row) for row in found)
+    except psycopg.Error as error:
+        return (_failed(session, title, error),)
+
+
+def _failed(session: Connection, title: str, error: psycopg.Error) -> Finding:
+    if session.closed:
+        raise error
+    said = error.diag.message_primary or str(error)
+    hint = error.diag.message_hint or "remove what is in the way; it is tried again"
+    return Finding(title, f"it could not be seen to: {said}", f"left alone: {hint}")

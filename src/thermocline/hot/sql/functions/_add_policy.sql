@@ -10,6 +10,7 @@ DECLARE
     v_key      text;
     v_value    text;
 BEGIN
+    PERFORM thermocline._require_owner(p_chronotable_id);
     SELECT * INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id FOR UPDATE;
     SELECT p.policy_type INTO v_existing FROM lakets._policy_registry p
     WHERE p.chronotable_id = p_chronotable_id AND (p.policy_type = 'tiering') = (p_policy_type = 'tiering');

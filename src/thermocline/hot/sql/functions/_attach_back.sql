@@ -13,6 +13,10 @@ BEGIN
     SELECT * INTO STRICT v_detaching FROM thermocline.detaching WHERE chunk_oid = p_chunk FOR UPDATE NOWAIT;
     SELECT * INTO STRICT v_chunk FROM lakets._chunk_metadata WHERE chunk_oid = p_chunk AND status <> 'dropped';
     SELECT table_oid INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = v_detaching.chronotable_id;
+    IF v_detaching.bound !~ '^FOR VALUES FROM \(''[^'']+''\) TO \(''[^'']+''\)$' THEN
+        RAISE EXCEPTION 'cannot attach % again: its bound on record makes no sense', p_chunk::regclass
+            USING HINT = 'Attach it by hand for its range in lakets._chunk_metadata, then remove its row from thermocline.detaching.';
+    END IF;
     EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s %s', v_table::regclass, p_chunk::regclass, v_detaching.bound);
     DELETE FROM thermocline.chunk_copy WHERE chunk_oid = p_chunk;
     DELETE FROM thermocline.detaching WHERE chunk_oid = p_chunk;

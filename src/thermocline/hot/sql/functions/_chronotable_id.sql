@@ -8,10 +8,11 @@ DECLARE
 BEGIN
     SELECT id INTO v_id FROM lakets._chronotable_registry
     WHERE table_oid = to_regclass(format('%I.%I', p_schema_name, p_table_name));
-    IF v_id IS NULL THEN  -- one whose table is gone may still be asked for
-        SELECT id INTO v_id FROM lakets._chronotable_registry r
-        WHERE table_name = p_table_name AND schema_name = p_schema_name
-          AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r.table_oid);
+    IF v_id IS NULL AND EXISTS (SELECT FROM lakets._chronotable_registry r
+                                WHERE r.table_name = p_table_name AND r.schema_name = p_schema_name
+                                  AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = r.table_oid)) THEN
+        RAISE EXCEPTION '%.% was dropped by other means than lakets.drop_chronotable', p_schema_name, p_table_name
+            USING HINT = 'SELECT * FROM lakets._reconcile(); takes note of it.';
     END IF;
     IF v_id IS NULL THEN
         RAISE EXCEPTION '%.% is not a ChronoTable', p_schema_name, p_table_name

@@ -22,6 +22,12 @@ BEGIN
     FROM pg_attribute a WHERE a.attrelid = v_table.table_oid AND a.attname = v_table.time_column;
     v_name  := lakets._chunk_name(v_table.table_name, p_range_start);
     v_chunk := format('%I.%I', v_table.schema_name, v_name);
+    IF EXISTS (SELECT FROM lakets._chunk_metadata m
+               WHERE m.chunk_oid = to_regclass(v_chunk) AND m.chronotable_id <> p_chronotable_id AND m.status <> 'dropped') THEN
+        -- The chunk of a table that had this name before.
+        v_chunk := format('%I.%I', v_table.schema_name,
+                          lakets._chunk_name(v_table.table_name || '_' || p_chronotable_id, p_range_start));
+    END IF;
 
     IF to_regclass(v_chunk) IS NOT NULL THEN
         RAISE EXCEPTION 'cannot make a chunk of %.% for [%, %): % is there already',
@@ -29,7 +35,9 @@ BEGIN
             USING HINT = 'Rename or drop that table if it is not a part of the ChronoTable.';
     END IF;
     EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)%s', v_chunk, v_table.table_oid::regclass,
-                   ' WITH (' || nullif(array_to_string(v_table.chunk_options, ', '), '') || ')');
+                   (SELECT ' WITH (' || string_agg(o, ', ') || ')' FROM unnest(v_table.chunk_options) o
+                    WHERE o ~ '^[a-z_.]+=[[:alnum:]_.+-]+$'));
+    PERFORM thermocline._revoke_defaults(v_chunk::regclass);
     EXECUTE format('ALTER TABLE %s OWNER TO %I', v_chunk,
                    (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = v_table.table_oid));
     EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_chunk);

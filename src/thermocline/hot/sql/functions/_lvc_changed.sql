@@ -19,6 +19,12 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;  -- a chunk that has left its table
     END IF;
+    IF NOT thermocline._lvc_fits(v_cache.id) THEN  -- whoever writes must not suffer for it
+        UPDATE lakets._lvc_registry SET enabled = false WHERE id = v_cache.id;
+        RAISE WARNING 'the last-value cache of % no longer fits its table and is not kept any more', pg_partition_root(TG_RELID)
+            USING HINT = 'lakets.disable_lvc and lakets.enable_lvc make it anew.';
+        RETURN NULL;
+    END IF;
     IF TG_OP = 'INSERT' THEN
         EXECUTE lakets._lvc_statement(v_cache.id, 'latest', 'new_rows');
         RETURN NULL;

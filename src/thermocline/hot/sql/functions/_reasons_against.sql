@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION lakets._reasons_against(
 ) RETURNS text[]
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET row_security = off
 AS $$
 DECLARE
     v_class   pg_class;

@@ -8,6 +8,7 @@ AS $$
     ), checked (reason) AS (
         SELECT CASE
             WHEN p_interval IS NULL OR p_interval <= interval '0' THEN format('the chunk interval %s is not positive', p_interval)
+            WHEN p_interval > interval '100 years' THEN format('the chunk interval %s is longer than 100 years', p_interval)
             WHEN months > 0 AND p_interval <> make_interval(months => months)
                 THEN format('the chunk interval %s mixes months with days or hours', p_interval)
             WHEN p_interval < interval '1 second' OR extract(microseconds FROM p_interval)::bigint % 1000000 <> 0

@@ -4,6 +4,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM thermocline._require_owner(p_chronotable_id);
     DELETE FROM lakets._policy_registry WHERE chronotable_id = p_chronotable_id AND policy_type = ANY (p_policy_types);
     IF NOT FOUND THEN
         RAISE NOTICE '% has no such policy',

@@ -45,6 +45,7 @@ BEGIN
             EXECUTE format(
                 'CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY EXCLUDING INDEXES EXCLUDING STATISTICS,'
                 ' CHECK (false))', v_trap, v_table.table_oid::regclass);
+            PERFORM thermocline._revoke_defaults(v_trap::regclass);
             EXECUTE format('ALTER TABLE %s OWNER TO %I', v_trap,
                            (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = v_table.table_oid));
             EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_trap);

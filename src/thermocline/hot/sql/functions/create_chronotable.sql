@@ -11,10 +11,11 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
 SET datestyle = 'ISO'
+SET row_security = off
 AS $$
 DECLARE
     v_id      int;
-    v_old     oid := to_regclass(format('%I.%I', p_schema_name, p_table_name));
+    v_old     oid := to_regclass(quote_ident(p_schema_name) || '.' || quote_ident(p_table_name));
     v_new     oid;
     v_reasons text[];
     v_columns text;
@@ -25,6 +26,11 @@ DECLARE
     v_do      text;
     v_spare   text := 'thermocline_converting_' || v_old;
 BEGIN
+    IF p_table_name IS NULL OR p_schema_name IS NULL OR p_time_column IS NULL THEN
+        RAISE EXCEPTION 'cannot make a ChronoTable: table, schema and time column need names'
+            USING HINT = 'SELECT lakets.create_chronotable(''readings'', ''time'', interval ''1 day'').';
+    END IF;
+    PERFORM thermocline._require_read_committed(format('make %I.%I a ChronoTable', p_schema_name, p_table_name));
     -- Another table had the name before, and was dropped or renamed by other means than ours.
     PERFORM lakets._reconcile(id) FROM lakets._chronotable_registry
     WHERE schema_name = p_schema_name AND table_name = p_table_name AND table_oid IS DISTINCT FROM v_old;
@@ -35,6 +41,13 @@ BEGIN
     END IF;
     IF v_old IS NOT NULL AND (SELECT relkind FROM pg_class WHERE oid = v_old) = 'r' THEN
         EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', v_old::regclass);
+        v_old := to_regclass(format('%I.%I', p_schema_name, p_table_name));  -- somebody may have done it while we waited
+        v_spare := 'thermocline_converting_' || v_old;
+        SELECT id INTO v_id FROM lakets._chronotable_registry WHERE table_oid = v_old;
+        IF v_id IS NOT NULL AND p_if_not_exists THEN
+            RAISE NOTICE '%.% is a ChronoTable already, left as it is', p_schema_name, p_table_name;
+            RETURN v_id;
+        END IF;
     END IF;
     v_reasons := lakets._reasons_against(v_old, p_schema_name, p_table_name, p_time_column, p_chunk_interval);
     IF cardinality(v_reasons) > 0 THEN
@@ -42,45 +55,55 @@ BEGIN
             USING HINT = 'Nothing was changed. Mend what is listed and call again.';
     END IF;
 
-    EXECUTE format(
-        'SELECT min(%1$I)::timestamptz, max(%1$I)::timestamptz FROM %2$s', p_time_column, v_old::regclass)
-        INTO v_first, v_last;
-    v_after := lakets._statements_after_conversion(v_old);
-    SELECT coalesce(array_agg(format('DROP VIEW %s', f.view_oid::regclass) ORDER BY f.depth DESC, f.view_oid), '{}')
-    INTO v_before
-    FROM lakets._views_of(v_old) f;
-    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO v_columns
-    FROM pg_attribute WHERE attrelid = v_old AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
+    BEGIN
+        EXECUTE format(
+            'SELECT min(%1$I)::timestamptz, max(%1$I)::timestamptz FROM %2$s', p_time_column, v_old::regclass)
+            INTO v_first, v_last;
+        v_after := lakets._statements_after_conversion(v_old);
+        SELECT coalesce(array_agg(format('DROP VIEW %s', f.view_oid::regclass) ORDER BY f.depth DESC, f.view_oid), '{}')
+        INTO v_before
+        FROM lakets._views_of(v_old) f;
+        SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO v_columns
+        FROM pg_attribute WHERE attrelid = v_old AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
 
-    FOREACH v_do IN ARRAY v_before LOOP
-        EXECUTE v_do;
-    END LOOP;
-    EXECUTE format('ALTER TABLE %s RENAME TO %I', v_old::regclass, v_spare);
-    EXECUTE format(
-        'CREATE TABLE %I.%I (LIKE %s INCLUDING ALL EXCLUDING INDEXES) PARTITION BY RANGE (%I)',
-        p_schema_name, p_table_name, v_old::regclass, p_time_column);
-    v_new := to_regclass(format('%I.%I', p_schema_name, p_table_name));
-    EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', v_new::regclass, p_time_column);
-    EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_new::regclass);
-    INSERT INTO lakets._chronotable_registry (schema_name, table_name, time_column, chunk_interval, table_oid, chunk_options)
-    VALUES (p_schema_name, p_table_name, p_time_column, p_chunk_interval, v_new,
-            (SELECT reloptions FROM pg_class WHERE oid = v_old))
-    RETURNING id INTO v_id;
-    PERFORM lakets._ensure_partitions(v_id, 1, lakets._chunks_ahead(p_chunk_interval), v_first, v_last);
+        FOREACH v_do IN ARRAY v_before LOOP
+            EXECUTE v_do;
+        END LOOP;
+        EXECUTE format('ALTER TABLE %s RENAME TO %I', v_old::regclass, v_spare);
+        EXECUTE format(
+            'CREATE TABLE %I.%I (LIKE %s INCLUDING ALL EXCLUDING INDEXES) PARTITION BY RANGE (%I)',
+            p_schema_name, p_table_name, v_old::regclass, p_time_column);
+        v_new := to_regclass(format('%I.%I', p_schema_name, p_table_name));
+        PERFORM thermocline._revoke_defaults(v_new);
+        EXECUTE format('ALTER TABLE %s OWNER TO %I', v_new::regclass, (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = v_old));
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', v_new::regclass, p_time_column);
+        EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_new::regclass);
+        INSERT INTO lakets._chronotable_registry (schema_name, table_name, time_column, chunk_interval, table_oid, chunk_options)
+        VALUES (p_schema_name, p_table_name, p_time_column, p_chunk_interval, v_new,
+                (SELECT reloptions FROM pg_class WHERE oid = v_old))
+        RETURNING id INTO v_id;
+        PERFORM lakets._ensure_partitions(v_id, 1, lakets._chunks_ahead(p_chunk_interval), v_first, v_last);
 
-    IF v_first IS NOT NULL THEN
-        EXECUTE format('INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM %3$s',
-                       v_new::regclass, v_columns, v_old::regclass);
-    END IF;
-    PERFORM lakets._move_sequences(v_old, v_new);
-    EXECUTE format('DROP TABLE %s RESTRICT', v_old::regclass);
-    FOREACH v_do IN ARRAY v_after LOOP
-        EXECUTE v_do;
-    END LOOP;
-    EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %s (%I DESC)',
-                   lakets._short_name('idx_', p_table_name || '_' || p_time_column, ''), v_new::regclass, p_time_column);
-    PERFORM lakets._track_late_writes(v_id);
-    EXECUTE format('ANALYZE %s', v_new::regclass);
+        IF v_first IS NOT NULL THEN
+            EXECUTE format('INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM %3$s',
+                           v_new::regclass, v_columns, v_old::regclass);
+        END IF;
+        PERFORM lakets._move_sequences(v_old, v_new);
+        EXECUTE format('DROP TABLE %s RESTRICT', v_old::regclass);
+        FOREACH v_do IN ARRAY v_after LOOP
+            EXECUTE v_do;
+        END LOOP;
+        EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %s (%I DESC)',
+                       lakets._short_name('idx_', p_table_name || '_' || p_time_column, ''), v_new::regclass, p_time_column);
+        PERFORM lakets._track_late_writes(v_id);
+        EXECUTE format('ANALYZE %s', v_new::regclass);
+    EXCEPTION
+        WHEN lock_not_available OR deadlock_detected OR raise_exception OR insufficient_privilege OR disk_full OR out_of_memory THEN
+            RAISE;
+        WHEN OTHERS THEN  -- something of the table that cannot be had with partitions
+            RAISE EXCEPTION 'cannot make %.% a ChronoTable: %', p_schema_name, p_table_name, SQLERRM
+                USING HINT = 'Nothing was changed. Mend what is said and call again.';
+    END;
     RETURN v_id;
 END
 $$;

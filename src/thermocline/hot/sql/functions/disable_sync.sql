@@ -11,6 +11,7 @@ DECLARE
     v_id    int := lakets._chronotable_id(p_table_name, p_schema_name);
     v_table oid;
 BEGIN
+    PERFORM thermocline._require_owner(v_id);
     PERFORM pg_advisory_xact_lock(hashtextextended('thermocline publication', 0));
     UPDATE thermocline.synced_table
     SET status = 'TERMINATED', reason = 'sync was ended by disable_sync', waits_for = NULL, streams_from = NULL

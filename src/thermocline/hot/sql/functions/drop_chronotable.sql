@@ -15,6 +15,7 @@ DECLARE
     v_bytes   bigint;
     v_apart   oid;
 BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('thermocline publication', 0));  -- as enable_sync does, before any row
     SELECT * INTO v_table FROM lakets._chronotable_registry
     WHERE id = lakets._chronotable_id(p_table_name, p_schema_name) FOR UPDATE;
     SELECT * INTO v_synced FROM thermocline.synced_table WHERE chronotable_id = v_table.id AND status <> 'TERMINATED';

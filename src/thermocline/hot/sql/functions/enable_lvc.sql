@@ -11,6 +11,7 @@ CREATE OR REPLACE FUNCTION lakets.enable_lvc(
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
+SET row_security = off
 AS $$
 DECLARE
     v_table   lakets._chronotable_registry;
@@ -19,6 +20,7 @@ DECLARE
     v_cache   lakets._lvc_registry;
     v_grantee text;
 BEGIN
+    PERFORM thermocline._require_read_committed(format('cache %I.%I', p_schema_name, p_table_name));
     PERFORM lakets._table_oid(p_table_name, p_schema_name);
     SELECT * INTO STRICT v_table FROM lakets._chronotable_registry
     WHERE id = lakets._chronotable_id(p_table_name, p_schema_name) FOR UPDATE;
@@ -49,6 +51,10 @@ BEGIN
         RAISE EXCEPTION 'cannot cache %.%: %', quote_ident(p_schema_name), quote_ident(p_table_name), v_bad
             USING HINT = 'Nothing was changed. Name columns of the table, each once.';
     END IF;
+    IF (SELECT relrowsecurity FROM pg_class WHERE oid = v_table.table_oid) THEN
+        RAISE EXCEPTION 'cannot cache %.%: it has row security, which a cache would go round', quote_ident(p_schema_name),
+            quote_ident(p_table_name) USING HINT = 'Ask lakets.last of the table instead.';
+    END IF;
     v_name := lakets._short_name('_lvc_', p_table_name, '');
     IF to_regclass(format('%I.%I', p_schema_name, v_name)) IS NOT NULL THEN
         RAISE EXCEPTION 'cannot cache %.%: %.% is there already', quote_ident(p_schema_name), quote_ident(p_table_name),
@@ -69,6 +75,7 @@ BEGIN
     VALUES (v_table.id, format('%I.%I', p_schema_name, v_name), p_key_columns, p_value_columns,
             format('%I.%I', p_schema_name, v_name)::regclass)
     RETURNING * INTO v_cache;
+    PERFORM thermocline._revoke_defaults(v_cache.cache_oid);
     FOR v_grantee IN
         SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
         FROM pg_class c, aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a

@@ -12,6 +12,7 @@ AS $$
 DECLARE
     v_id      int  := lakets._chronotable_id(p_table_name, p_schema_name);
     v_table   oid;
+    v_lake    text := format('%s.lb_%s_history', thermocline._lake_name(p_schema_name), thermocline._lake_name(p_table_name));
     v_reasons text[];
 BEGIN
     IF p_mode IS DISTINCT FROM 'direct' THEN
@@ -22,6 +23,7 @@ BEGIN
         RAISE EXCEPTION 'cannot sync %.%: wal_level is %', p_schema_name, p_table_name, current_setting('wal_level')
             USING HINT = 'ALTER SYSTEM SET wal_level = logical; then restart the server.';
     END IF;
+    PERFORM thermocline._require_owner(v_id);
     -- One at a time: the publication is shared, and two callers may both be about to make it.
     PERFORM pg_advisory_xact_lock(hashtextextended('thermocline publication', 0));
     SELECT table_oid INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = v_id FOR UPDATE;
@@ -36,6 +38,11 @@ BEGIN
             USING HINT = 'Nothing was changed. Mend what is listed and call again.';
     END IF;
 
+    IF EXISTS (SELECT FROM pg_publication
+               WHERE pubname = 'thermocline' AND NOT (pubviaroot AND pubinsert AND pubupdate AND pubdelete)) THEN
+        RAISE EXCEPTION 'cannot sync %.%: the publication thermocline does not publish everything', p_schema_name, p_table_name
+            USING HINT = 'Drop it if it is not ours; `thermocline feed resync` makes it anew otherwise.';
+    END IF;
     IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = 'thermocline') THEN
         CREATE PUBLICATION thermocline WITH (publish_via_partition_root = true);
         IF to_regrole('lakets_admin') IS NOT NULL AND pg_has_role('lakets_admin', 'MEMBER') THEN
@@ -46,9 +53,12 @@ BEGIN
                    WHERE p.pubname = 'thermocline' AND r.prrelid = v_table) THEN
         EXECUTE format('ALTER PUBLICATION thermocline ADD TABLE %s', v_table::regclass);
     END IF;
+    IF EXISTS (SELECT FROM thermocline.synced_table WHERE lake_table = v_lake AND chronotable_id <> v_id) THEN
+        RAISE EXCEPTION 'cannot sync %.%: % in the lake is the history of another table', p_schema_name, p_table_name, v_lake
+            USING HINT = 'Rename this table, or the one that had its name before.';
+    END IF;
     INSERT INTO thermocline.synced_table (chronotable_id, table_oid, mode, lake_table)
-    VALUES (v_id, v_table, p_mode,
-            format('%s.lb_%s_history', thermocline._lake_name(p_schema_name), thermocline._lake_name(p_table_name)))
+    VALUES (v_id, v_table, p_mode, v_lake)
     ON CONFLICT (chronotable_id) DO UPDATE
         SET table_oid = excluded.table_oid, mode = excluded.mode, status = 'JOINING', reason = NULL, waits_for = NULL,
             streams_from = NULL, committed_lsn = NULL, marker_lsn = NULL, lake_snapshot = NULL, joined_at = now();

@@ -12,9 +12,11 @@ DECLARE
     v_id      int := lakets._chronotable_id(p_table_name, p_schema_name);
     v_reasons text[];
 BEGIN
-    SELECT lakets._reasons_against_interval(p_chunk_interval, a.atttypid) INTO v_reasons
+    PERFORM thermocline._require_owner(v_id);
+    SELECT lakets._reasons_against_interval(p_chunk_interval, a.atttypid) INTO STRICT v_reasons
     FROM lakets._chronotable_registry r
-    JOIN pg_attribute a ON a.attrelid = r.table_oid AND a.attname = r.time_column
+    JOIN pg_partitioned_table p ON p.partrelid = r.table_oid
+    JOIN pg_attribute a ON a.attrelid = r.table_oid AND a.attnum = p.partattrs[0]
     WHERE r.id = v_id;
     IF cardinality(v_reasons) > 0 THEN
         RAISE EXCEPTION 'cannot set the chunk interval of %.%: %', p_schema_name, p_table_name, array_to_string(v_reasons, '; ')

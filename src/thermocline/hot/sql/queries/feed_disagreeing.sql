@@ -1,9 +1,12 @@
 -- Synced tables whose registered chunks and partitions differ in a way that concerns the stream.
-SELECT s.chronotable_id
-FROM thermocline.synced_table s
+SELECT s.chronotable_id, pg_catalog.format('%I.%I', r.schema_name, r.table_name)
+FROM thermocline.synced_table s JOIN lakets._chronotable_registry r ON r.id = s.chronotable_id
 WHERE s.status <> 'TERMINATED'
   AND (NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = s.table_oid)
        OR EXISTS (SELECT FROM thermocline._foreign_partitions(s.table_oid))
        OR EXISTS (SELECT FROM lakets._chunk_metadata m
                   WHERE m.chronotable_id = s.chronotable_id AND m.status <> 'dropped'
-                    AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = m.chunk_oid)));
+                    AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c
+                                    JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid AND i.inhparent = s.table_oid
+                                    WHERE c.oid = m.chunk_oid AND c.relpersistence = 'p')
+                    AND NOT EXISTS (SELECT FROM thermocline.detaching d WHERE d.chunk_oid = m.chunk_oid)));
