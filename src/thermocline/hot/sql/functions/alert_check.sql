@@ -1,5 +1,4 @@
--- Asks a query whether something is wrong: each row that it returns is an alert. It sees what its caller sees, and may
--- not write.
+-- Asks a query whether something is wrong: each row that it returns is an alert. It sees what its caller sees.
 CREATE OR REPLACE FUNCTION lakets.alert_check(
     p_name     text,
     p_query    text,
