@@ -97,3 +97,25 @@ def test_the_planner_sees_through_it(dsn: str) -> None:
     text = "\n".join(line for (line,) in plan)
     assert "date_bin('1 day'::interval, ts" in text
     assert "time_bucket" not in text
+
+
+@pytest.mark.parametrize(
+    ("interval", "zone", "day"),
+    [("70 minutes", "Europe/Berlin", "2010-03-28"), ("50 minutes", "Europe/Berlin", "2026-03-29"),
+     ("2 hours", "Antarctica/Troll", "2026-03-29"), ("40 minutes", "America/New_York", "2026-03-08")],
+)  # fmt: skip
+def test_r14_a_bucket_whose_start_the_clock_skips_begins_when_it_is_put_forward(
+    dsn: str, interval: str, zone: str, day: str
+) -> None:
+    with psycopg.connect(dsn) as session:
+        found = session.execute(
+            "SELECT t, lakets.time_bucket(%s::interval, t, '2000-01-01 00:00+00', %s),"
+            " lakets.time_bucket(%s::interval, lakets.time_bucket(%s::interval, t, '2000-01-01 00:00+00', %s),"
+            "                    '2000-01-01 00:00+00', %s)"
+            " FROM generate_series(%s::timestamptz, %s::timestamptz + interval '1 day', interval '5 minutes') t",
+            [interval, zone, interval, interval, zone, zone, day, day],
+        ).fetchall()
+    assert all(start <= at for at, start, _ in found)
+    assert all(again == start for _, start, again in found)
+    starts = [start for _, start, _ in found]
+    assert starts == sorted(starts)

@@ -396,3 +396,18 @@ def test_what_cannot_be_is_refused(cached: psycopg.Connection, call: str, messag
     cached.execute("CREATE TABLE other (ts timestamptz NOT NULL, v int, odd own)")
     cached.execute("SELECT lakets.create_chronotable('other', 'ts')")
     refused(cached, f"SELECT lakets.{call}", message)
+
+
+def test_the_rows_of_an_attached_partition_are_in_the_cache(db: psycopg.Connection) -> None:
+    db.execute("CREATE TABLE lv (ts timestamptz NOT NULL, sensor int, v int)")
+    db.execute("SELECT lakets.create_chronotable('lv', 'ts', '1 day')")
+    db.execute("SELECT lakets.enable_lvc('lv', '{sensor}', '{v}')")
+    db.execute("INSERT INTO lv VALUES (now(), 1, 10)")
+    db.execute("CREATE TABLE guest (LIKE lv INCLUDING ALL)")
+    db.execute("INSERT INTO guest VALUES ('2020-01-02', 1, 5), ('2020-01-02', 2, 6)")
+    db.execute("ALTER TABLE lv ATTACH PARTITION guest FOR VALUES FROM ('2020-01-01') TO ('2020-02-01')")
+    db.execute("SELECT lakets._reconcile()")
+    found = ask(
+        db, "SELECT sensor, v FROM lakets.latest_values('lv') AS r (sensor int, v int, at timestamptz) ORDER BY 1"
+    )
+    assert found == [(1, 10), (2, 6)]

@@ -1,11 +1,16 @@
--- A chunk that is made while its table has a last-value cache gets the triggers for it.
+-- A chunk that joins a table with a last-value cache gets the triggers for it, and its rows are taken in if it has any.
 CREATE OR REPLACE FUNCTION lakets._lvc_new_chunk() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    v_cache int := (SELECT id FROM lakets._lvc_registry WHERE chronotable_id = NEW.chronotable_id);
 BEGIN
-    IF EXISTS (SELECT FROM lakets._lvc_registry WHERE chronotable_id = NEW.chronotable_id) THEN
+    IF v_cache IS NOT NULL THEN
         PERFORM lakets._lvc_watch(NEW.chunk_oid);
+        IF thermocline._lvc_fits(v_cache) THEN
+            EXECUTE lakets._lvc_statement(v_cache, 'latest', NEW.chunk_oid::regclass::text);
+        END IF;
     END IF;
     RETURN NULL;
 END

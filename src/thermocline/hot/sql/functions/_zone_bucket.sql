@@ -16,6 +16,10 @@ DECLARE
                                ELSE timezone(p_timezone, p_origin) END;
     v_start  timestamp;
     v_same   timestamptz;
+    v_after  timestamptz;
+    v_before timestamptz;
+    v_skip   interval;
+    v_offset interval;
 BEGIN
     IF NOT isfinite(p_timestamp) THEN
         RETURN p_timestamp;
@@ -30,7 +34,26 @@ BEGIN
     ELSE  -- the first of two midnights, or most of such a day would have another bucket than its first hour
         v_same := timezone(p_timezone, v_start) - interval '1 hour';
     END IF;
-    RETURN CASE WHEN timezone(p_timezone, v_same) = v_start THEN v_same ELSE timezone(p_timezone, v_start) END;
+    IF timezone(p_timezone, v_same) = v_start THEN
+        RETURN v_same;
+    END IF;
+    v_after := timezone(p_timezone, v_start);
+    IF timezone(p_timezone, v_after) = v_start THEN
+        RETURN v_after;
+    END IF;
+    -- The clock skips that moment: the bucket begins when it has been put forward, which is somewhere between the two.
+    v_skip   := timezone(p_timezone, v_after) - v_start;
+    v_before := v_after - v_skip;
+    v_offset := timezone(p_timezone, v_after) - timezone('UTC', v_after);
+    WHILE v_after - v_before > interval '1 microsecond' LOOP
+        v_same := v_before + (v_after - v_before) / 2;
+        IF timezone(p_timezone, v_same) - timezone('UTC', v_same) = v_offset THEN
+            v_after := v_same;
+        ELSE
+            v_before := v_same;
+        END IF;
+    END LOOP;
+    RETURN v_after;
 END
 $$;
 
