@@ -350,6 +350,7 @@ REFUSED = [
     (HOURLY.replace("FROM m", "FROM other"), "neither a ChronoTable nor a RollUp|not understood"),
     (HOURLY.replace("'1 hour'::interval", "'2 hours'::interval"), "is not one of 01:00:00"),
     (HOURLY.replace("ts)", "ts + v * interval '1 hour')"), "not a function of ts alone"),
+    (HOURLY.replace("lakets.time_bucket('1 hour'::interval, ts)", "public.mine(ts)"), "not PostgreSQL's own"),
     ("SELECT nonsense", "not understood"),
     ("SELECT 1; DROP TABLE m", "not understood|does not aggregate"),
 ]
@@ -358,6 +359,10 @@ REFUSED = [
 @pytest.mark.parametrize(("query", "said"), REFUSED, ids=[said for _, said in REFUSED])
 def test_r10_what_cannot_be_proven_is_refused_and_nothing_made(db: psycopg.Connection, query: str, said: str) -> None:
     db.execute("CREATE TABLE other (device text, ts timestamptz, v int)")
+    db.execute(
+        "CREATE FUNCTION mine(timestamptz) RETURNS timestamptz IMMUTABLE LANGUAGE sql"
+        " RETURN date_bin('1 hour', $1, '2000-01-01')"
+    )
     before = ask(db, "SELECT count(*) FROM pg_class")
     with pytest.raises(psycopg.errors.RaiseException, match=f"cannot make the RollUp wrong: .*({said})"):
         db.execute("SELECT lakets.create_rollup('wrong', %s, '1 hour')", [query])
