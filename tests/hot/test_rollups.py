@@ -398,3 +398,30 @@ def test_drop_chronotable_takes_its_rollups_along(hourly: psycopg.Connection) ->
     assert ask(hourly, "SELECT count(*) FROM lakets._rollup_registry") == [(0,)]
     assert ask(hourly, "SELECT to_regclass('_rollup_daily'), to_regclass('_rollup_hourly')") == [(None, None)]
     assert ask(hourly, "SELECT count(*) FROM lakets._rollup_invalidation_log") == [(0,)]
+
+
+def test_names_with_blanks(db: psycopg.Connection) -> None:
+    query = HOURLY.replace("AS bucket, device", 'AS "the hour", device AS "the device"')
+    db.execute("SELECT lakets.create_rollup('blank', %s, '1 hour')", [query])
+    db.execute("SELECT lakets.create_rollup_view('blank', NULL)")
+    db.execute("UPDATE lakets._rollup_registry SET refresh_lag = '0'")
+    assert ask(db, "SELECT group_columns, key_columns FROM lakets._rollup_registry") == [(["the device"], ["device"])]
+    for statement in LATE[:4]:
+        db.execute(statement.encode())
+        assert differences(db, "_rollup_rt_blank", query) == []
+        assert refreshed(db, "blank")
+        assert differences(db, "_rollup_blank", query) == []
+
+
+def test_r2_a_bucket_wider_than_a_chunk_is_shown_as_it_was_when_a_part_of_it_left(db: psycopg.Connection) -> None:
+    query = "SELECT lakets.time_bucket('3 days', ts) AS b, sum(v) AS s, count(*) AS n FROM m GROUP BY 1"
+    db.execute("SELECT lakets.create_rollup('wide', %s, '3 days')", [query])
+    db.execute("SELECT lakets.create_rollup_view('wide', NULL)")
+    db.execute("UPDATE lakets._rollup_registry SET refresh_lag = '0'")
+    before = ask(db, "SELECT * FROM _rollup_rt_wide ORDER BY 1")
+    db.execute("SELECT lakets.drop_chunks('m', '3 days')")
+    assert ask(db, "SELECT * FROM _rollup_rt_wide ORDER BY 1") == before
+    for _ in range(3):
+        assert refreshed(db, "wide")
+    assert ask(db, "SELECT * FROM _rollup_rt_wide ORDER BY 1") == before
+    assert ask(db, "SELECT * FROM _rollup_wide ORDER BY 1") == before

@@ -8,7 +8,7 @@ AS $$
     ), entries AS (
         SELECT row_number() OVER (ORDER BY n) AS at, m[2]::int AS ref, m[3]::oid AS source, m[4]::int AS origin
         FROM rule, regexp_matches(
-            tree, ':resname (\S+) :ressortgroupref (\d+) :resorigtbl (\d+) :resorigcol (\d+) :resjunk false', 'g')
+            tree, ':resname ((?:\\.|[^\s\\])+) :ressortgroupref (\d+) :resorigtbl (\d+) :resorigcol (\d+) :resjunk false', 'g')
             WITH ORDINALITY f (m, n)
         WHERE m[1] <> '<>'  -- those without a name are arguments of aggregates
     ), grouped AS (
