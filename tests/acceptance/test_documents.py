@@ -47,9 +47,9 @@ def test_tiering_and_retention(session: psycopg.Connection) -> None:
     run(session, "000")
 
 
-@pytest.mark.promise("004-01")
+@pytest.mark.promise("004-01", "004-08", "004-17", "004-31", "004-32", "004-33", "004-34", "004-38")
 @pytest.mark.usefixtures("sensor_data")
-def test_the_table_beneath_rollups(session: psycopg.Connection) -> None:
+def test_rollups(session: psycopg.Connection) -> None:
     run(session, "004_hot")
 
 
