@@ -425,7 +425,7 @@ def same(shown: Counter[Row], full: Counter[Row], name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.promise("004-02", "004-19", "004-20", "004-21")
+@pytest.mark.promise("004-19", "004-20", "004-21")
 @pytest.mark.parametrize("scale", [HOURS, SECONDS], ids=["hours", "seconds"])
 def test_r1_r2_r3_r4_r5_r7_r8_r9_r13_rollups_equal_a_full_aggregation_after_every_step(
     server: Server, template: str, scale: Scale
