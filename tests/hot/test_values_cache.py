@@ -248,6 +248,53 @@ def test_writers_in_opposite_order_do_not_deadlock(cached: psycopg.Connection, d
     assert ask(cached, CACHED) == ask(cached, TRUTH)
 
 
+def test_transactions_that_write_series_in_opposite_order_deadlock_and_lose_nothing(
+    cached: psycopg.Connection, dsn: str
+) -> None:
+    """Across statements the order is the application's. PostgreSQL ends one of the two, which tries again."""
+    with Session(dsn) as one, Session(dsn) as other:
+        one.run(INSERT, [TODAY + timedelta(seconds=60), 1, 100])
+        other.run(INSERT, [TODAY + timedelta(seconds=61), 2, 200])
+        first = one.start(INSERT, [TODAY + timedelta(seconds=62), 2, 201])
+        one.wait_until_blocked()
+        second = other.start(INSERT, [TODAY + timedelta(seconds=63), 1, 101])
+        ended = {session: answer.exception(timeout=30) for session, answer in ((one, first), (other, second))}
+        lost = [session for session, error in ended.items() if error]
+        assert [type(ended[session]) for session in lost] == [psycopg.errors.DeadlockDetected]
+        for session in ended:
+            session.rollback() if session in lost else session.commit()
+        lost[0].run(INSERT, [TODAY + timedelta(seconds=64), 1, 102])
+        lost[0].run(INSERT, [TODAY + timedelta(seconds=65), 2, 202])
+        lost[0].commit()
+    assert ask(cached, CACHED) == [(1, 102, 64), (2, 202, 65)]
+    assert ask(cached, CACHED) == ask(cached, TRUTH)
+
+
+def test_transactions_that_write_series_in_one_order_do_not_deadlock(cached: psycopg.Connection, dsn: str) -> None:
+    with Session(dsn) as one, Session(dsn) as other:
+        one.run(INSERT, [TODAY + timedelta(seconds=60), 1, 100])
+        waiting = other.start(INSERT, [TODAY + timedelta(seconds=61), 1, 101])
+        other.wait_until_blocked()
+        one.run(INSERT, [TODAY + timedelta(seconds=62), 2, 200])
+        one.commit()
+        waiting.result(timeout=30)
+        other.run(INSERT, [TODAY + timedelta(seconds=63), 2, 201])
+        other.commit()
+    assert ask(cached, CACHED) == [(1, 101, 61), (2, 201, 63)]
+
+
+def test_g8_rows_written_as_a_replica_are_in_the_cache(cached: psycopg.Connection) -> None:
+    cached.execute("SET session_replication_role = replica")
+    write(cached, 1, 5, 11)
+    write(cached, 3, 6, 30, FIRST)
+    assert ask(cached, CACHED) == [(1, 11, 5), (2, 20, 9), (3, 30, 6)]
+    cached.execute("DELETE FROM readings WHERE v = 11")
+    cached.execute("UPDATE readings SET v = 21 WHERE sensor = 2")
+    assert ask(cached, CACHED) == [(1, 10, 0), (2, 21, 9), (3, 30, 6)]
+    cached.execute("TRUNCATE readings")
+    assert ask(cached, CACHED) == []
+
+
 def test_a_writer_that_gives_up_leaves_no_trace(cached: psycopg.Connection, dsn: str) -> None:
     with Session(dsn) as one:
         one.run(INSERT, [TODAY + timedelta(minutes=1), 1, 100])
@@ -285,6 +332,28 @@ def test_who_may_read_the_table_may_read_its_cache(db: psycopg.Connection, dsn: 
         db.execute("SELECT lakets.enable_lvc('readings', '{sensor}', '{v}')")
         with psycopg.connect(reader) as session:
             assert session.execute("SELECT * FROM _lvc_readings").fetchall() == []
+
+
+def test_who_may_see_that_there_is_a_cache_may_see_its_size(cached: psycopg.Connection, dsn: str) -> None:
+    """Not what is in it: that takes the right to read the table."""
+    counted = "SELECT chronotable, cached_series, enabled FROM lakets.lvc_stats()"
+    with role(dsn, "watching", "", "GRANT lakets_read TO {role}") as viewer, psycopg.connect(viewer) as session:
+        assert ask(session, counted) == [("public.readings", 2, True)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            session.execute("SELECT * FROM _lvc_readings")
+        session.rollback()
+        cached.execute(
+            "CREATE FUNCTION tell() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$ran$$; END'"
+        )
+        cached.execute("ALTER TABLE _lvc_readings ENABLE ROW LEVEL SECURITY")
+        cached.execute("CREATE POLICY p ON _lvc_readings USING (tell())")
+        assert ask(session, counted) == [("public.readings", None, True)]
+    grant = "GRANT USAGE ON SCHEMA lakets, thermocline TO {role}"
+    with role(dsn, "stranger", "", grant) as address, psycopg.connect(address) as session:
+        for statement in ("SELECT * FROM lakets.lvc_stats()", "SELECT thermocline._cached_series(1)"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute(statement.encode())
+            session.rollback()
 
 
 def test_the_trigger_on_a_table_of_ones_own_does_nothing(cached: psycopg.Connection, dsn: str) -> None:

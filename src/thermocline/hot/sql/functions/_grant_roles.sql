@@ -43,6 +43,7 @@ BEGIN
         ON thermocline.audit TO lakets_admin;
     GRANT USAGE ON ALL SEQUENCES IN SCHEMA lakets, thermocline TO lakets_admin;
     GRANT EXECUTE ON FUNCTION thermocline._tell(jsonb), thermocline._chunk_truncated() TO lakets_admin;
+    GRANT EXECUTE ON FUNCTION thermocline._cached_series(int) TO lakets_read, lakets_admin;
     BEGIN
         EXECUTE format('GRANT CREATE ON DATABASE %I TO lakets_admin', current_database());  -- for the publication
     EXCEPTION

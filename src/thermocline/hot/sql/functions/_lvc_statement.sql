@@ -2,7 +2,9 @@
 -- read from p_source, an expression of ours. A row without one of its keys has no place in the cache.
 -- latest: the newest row of each key goes in if it is newer than the cache's. lock: every key of p_source gets a row, locked.
 -- again: the locked rows are filled from the table. gone: those that no row of the table stands behind are removed.
--- Keys are always taken in the same order, or two writers could wait for each other.
+-- Keys are always taken in the same order, or two statements could wait for each other. (Two transactions of several
+-- statements still can: the row of a key is locked from the statement to the end of its transaction, because only so does a
+-- deleter see a writer of the same key, and it is seen by its own transaction at once.)
 CREATE OR REPLACE FUNCTION lakets._lvc_statement(p_cache_id int, p_what text, p_source text) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp

@@ -91,4 +91,6 @@ $$;
 
 COMMENT ON FUNCTION lakets.enable_lvc(text, text[], text[], text) IS
     'Keeps the newest row of each key of a ChronoTable in the table _lvc_<table>: keys, values and its time, last_updated. '
-    'Of rows with the same time the first stays. Rows without a key are not kept.';
+    'Of rows with the same time the first stays. Rows without a key are not kept. Writers of one key wait for each other until '
+    'they commit, and transactions that write the same keys one after another in different orders can deadlock: write them '
+    'in one statement, or in one order.';

@@ -7,25 +7,14 @@ CREATE OR REPLACE FUNCTION lakets.lvc_stats() RETURNS TABLE (
     value_columns text,
     enabled       boolean
 )
-LANGUAGE plpgsql STABLE
+LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    v_cache record;
-BEGIN
-    FOR v_cache IN
-        SELECT r.schema_name || '.' || r.table_name AS chronotable, l.*
-        FROM lakets._lvc_registry l JOIN lakets._chronotable_registry r ON r.id = l.chronotable_id ORDER BY 1
-    LOOP
-        EXECUTE format('SELECT count(*) FROM %s', v_cache.cache_oid::regclass) INTO cached_series;
-        chronotable   := v_cache.chronotable;
-        cache_table   := v_cache.cache_table_name;
-        key_columns   := array_to_string(v_cache.key_columns, ', ');
-        value_columns := array_to_string(v_cache.value_columns, ', ');
-        enabled       := v_cache.enabled;
-        RETURN NEXT;
-    END LOOP;
-END
+    SELECT r.schema_name || '.' || r.table_name, l.cache_table_name, thermocline._cached_series(l.id),
+           array_to_string(l.key_columns, ', '), array_to_string(l.value_columns, ', '), l.enabled
+    FROM lakets._lvc_registry l JOIN lakets._chronotable_registry r ON r.id = l.chronotable_id
+    ORDER BY 1
 $$;
 
-COMMENT ON FUNCTION lakets.lvc_stats() IS 'Every last-value cache with its table, columns and number of keys.';
+COMMENT ON FUNCTION lakets.lvc_stats() IS
+    'Every last-value cache with its table, columns and number of keys, which is NULL if the cache no longer fits its table.';
