@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import benchmarks
-from benchmarks import ingest
+from benchmarks import ingest, rollup
 from benchmarks.__main__ import known, main
 from benchmarks.frame import BadBound, Bound, Check, Report, Seconds, Times, interleave, shown
 
@@ -255,6 +255,33 @@ def test_ingest_measures_all_that_it_is_for_at_any_size(dsn: str) -> None:
         "relations left by drop_chronotable",
     ]
     assert found["relations left by drop_chronotable"]
+
+
+def test_rollup_measures_all_that_it_is_for_at_any_size(dsn: str) -> None:
+    """As for ingest. That the view equals a full aggregation after all that holds at any size, too."""
+    report = Report("rollup")
+    site = rollup.Site(dsn, devices=2, days=2, fresh=2_000, late=50, pending=100, rollups=5, rounds=1)
+    rollup.measure(report, site)
+    found = {check.name: check.ok for check in report.checks}
+    assert list(found) == [
+        "everything / 50 late rows",
+        "everything / one late row",
+        "create_rollup / everything",
+        "refresh of fresh rows / their append",
+        "nothing to refresh / SELECT 1",
+        "view / table, 0 keys pending",
+        "view / table, 1 keys pending",
+        "view / table, 100 keys pending",
+        "differences from a full aggregation",
+        "COPY, none / one",
+        "COPY, none / five",
+        "late day by time, tracked / untracked",
+        "late day by device, tracked / untracked",
+        "refresh of a late day / DELETE and INSERT",
+        "cascade of 5 RollUps, nothing dirty",
+    ]
+    assert found["differences from a full aggregation"]
+    assert found["cascade of 5 RollUps, nothing dirty"]
 
 
 def _json_lines(said: str) -> list[dict[str, Any]]:
