@@ -1,0 +1,240 @@
+"""Units of work in PostgreSQL: made once, claimed with a lease, ended by their owner only. Times are the database's."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from psycopg import errors as pg
+from psycopg.types.json import Jsonb
+
+from thermocline.errors import ThermoclineError
+from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from psycopg import Connection
+
+LEASE = 120.0
+# A lane that two claim at once goes to one of them; the other one looks again.
+_LANE_TRIES = 5
+
+
+class LeaseLost(ThermoclineError):
+    """Another worker has taken over the unit of work, so nothing more of it is written here."""
+
+    code = "work.lease_lost"
+    next_step_by_default = "Nothing to do: whoever has it now does it."
+
+
+class Halted(ThermoclineError):
+    """The work was told to stop."""
+
+    code = "work.halted"
+    next_step_by_default = "`thermocline work pause` shows what is stopped; with --off it goes on."
+
+
+class Status(StrEnum):
+    """What becomes of a unit. Failed means that trying again would not help, dead that it was tried too often."""
+
+    PENDING = "pending"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A unit that is to be made. In a lane only one runs at a time."""
+
+    kind: str
+    table: int | None = None
+    scope: str = ""
+    payload: dict[str, Any] = field(default_factory=dict)
+    destructive: bool = False
+    lane: str | None = None
+    max_attempts: int = 3
+    schedule: int | None = None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A claimed unit, as the database handed it out."""
+
+    id: int
+    kind: str
+    table: int | None
+    scope: str
+    payload: dict[str, Any]
+    epoch: int
+    attempt: int
+    max_attempts: int
+    destructive: bool
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a claim ends."""
+
+    status: Status
+    error: str | None = None
+    result: dict[str, Any] | None = None
+    delay: float = 0
+    counts: bool = True
+    """Whether the attempt is one of those that are allowed; handing back is none."""
+
+
+class Claim:
+    """A unit that is ours until another one takes it over, which every later write finds out."""
+
+    def __init__(self, unit: Unit, owner: str, dsn: str, *, lease: float, since: float) -> None:
+        self.unit = unit
+        self.owner = owner
+        self._dsn = dsn
+        self._deadline = since + lease
+        self._lost = threading.Event()
+        self._stopped = threading.Event()
+
+    @property
+    def stamp(self) -> dict[str, str]:
+        """What a commit outside PostgreSQL carries, so that whoever comes next finds what this attempt has done."""
+        return {"lifecycle.work-unit-id": str(self.unit.id), "lifecycle.work-unit-epoch": str(self.unit.epoch)}
+
+    def renewed(self, until: float) -> None:
+        """The lease lasts until this moment of the monotonic clock, counted from before it was asked for."""
+        self._deadline = until
+
+    def lose(self) -> None:
+        """It is somebody else's now."""
+        self._lost.set()
+
+    def stop(self) -> None:
+        """Ask the work to end at its next check, to be handed back."""
+        self._stopped.set()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is known to be somebody else's."""
+        return self._lost.is_set()
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the lease has run out as far as this process can know."""
+        return time.monotonic() > self._deadline
+
+    def check(self) -> None:
+        """Go on, or learn that it is lost or has to stop. Costs nothing, so call it often."""
+        if self._lost.is_set() or self.overdue:
+            raise LeaseLost(f"The lease of work unit {self.unit.id}, epoch {self.unit.epoch}, is lost.")
+        if self._stopped.is_set():
+            raise Halted(f"Work unit {self.unit.id} was told to stop.", next_step="It is handed back and done later.")
+
+    def fence(self, session: Connection) -> None:
+        """Go on only if the database agrees; until the end of this transaction nobody takes the unit over.
+
+        To be called in the transaction of every step that cannot be taken back.
+        """
+        self.check()
+        row = session.execute(query("work_fence"), self._names()).fetchone()
+        if row is None:
+            self.lose()
+            raise LeaseLost(f"Work unit {self.unit.id}, epoch {self.unit.epoch}, has been taken over.")
+        if row[0]:
+            raise Halted(f"Destructive work is stopped, so work unit {self.unit.id} does not go on.")
+
+    @contextmanager
+    def fenced(self) -> Iterator[Connection]:
+        """For a commit outside PostgreSQL: while the block lasts, nobody takes the unit over.
+
+        A process that is put to sleep inside loses the lock with its lease; its commit is then known by its stamp.
+        """
+        with connect(self._dsn) as session:
+            left = max(1, round((self._deadline - time.monotonic()) * 1000))
+            session.execute(
+                "SELECT set_config('idle_in_transaction_session_timeout', %s, true)",
+                [f"{left}ms"],
+            )
+            self.fence(session)
+            yield session
+
+    def end(self, session: Connection, ending: Ending) -> None:
+        """Write down how it ended; refused when it is not ours any more."""
+        values = {
+            "status": str(ending.status),
+            "delay": timedelta(seconds=ending.delay),
+            "counts": ending.counts,
+            "error": ending.error,
+            "result": Jsonb(ending.result) if ending.result is not None else None,
+        }
+        if session.execute(query("work_finish"), self._names() | values).fetchone() is None:
+            self.lose()
+            raise LeaseLost(f"Work unit {self.unit.id}, epoch {self.unit.epoch}, was taken over before it ended.")
+
+    def _names(self) -> dict[str, Any]:
+        return {"id": self.unit.id, "epoch": self.unit.epoch, "owner": self.owner}
+
+
+def enqueue(session: Connection, wanted: Wanted) -> int | None:
+    """Make a unit; None if the same one is open already."""
+    row = session.execute(
+        query("work_enqueue"),
+        {
+            "kind": wanted.kind,
+            "table": wanted.table,
+            "scope": wanted.scope,
+            "payload": Jsonb(wanted.payload),
+            "destructive": wanted.destructive,
+            "lane": wanted.lane,
+            "max_attempts": wanted.max_attempts,
+            "schedule": wanted.schedule,
+        },
+    ).fetchone()
+    return row[0] if row else None
+
+
+def claim(
+    session: Connection, owner: str, kinds: Sequence[str], dsn: str, *, most: int = 1, lease: float = LEASE
+) -> list[Claim]:
+    """Take units that are due, in one statement; the session must be in autocommit."""
+    values = {"owner": owner, "kinds": list(kinds), "most": most, "lease": timedelta(seconds=lease)}
+    for _ in range(_LANE_TRIES):
+        since = time.monotonic()
+        try:
+            found = session.execute(query("work_claim"), values).fetchall()
+        except pg.UniqueViolation:  # another one was first in the same lane
+            continue
+        return [Claim(Unit(*row), owner, dsn, lease=lease, since=since) for row in found]
+    return []
+
+
+def renew(session: Connection, claims: Sequence[Claim], *, lease: float = LEASE) -> None:
+    """A new lease for those that are still ours; the others learn that they are lost."""
+    if not claims:
+        return
+    since = time.monotonic()
+    values = {
+        "owner": claims[0].owner,
+        "ids": [one.unit.id for one in claims],
+        "epochs": [one.unit.epoch for one in claims],
+        "lease": timedelta(seconds=lease),
+    }
+    ours = {number for (number,) in session.execute(query("work_renew"), values)}
+    for one in claims:
+        if one.unit.id in ours:
+            one.renewed(since + lease)
+        else:
+            one.lose()
+
+
+def bury(session: Connection) -> list[int]:
+    """Units that have killed their worker as often as they may are dead."""
+    return [row[0] for row in session.execute(query("work_bury"))]
