@@ -131,6 +131,21 @@ class FeedSettings(_Section):
     window_mb: int = Field(1024, ge=1, le=4096, description="Most of the write-ahead log that one batch takes, in MB.")
 
 
+class WorkSettings(_Section):
+    """Background work: what `thermocline work` does by itself."""
+
+    concurrency: int = Field(2, ge=1, le=64, description="Units of work that one node runs at once.")
+    poll: float = Field(2, ge=0.05, le=60, description="Seconds between two looks for work when there was none.")
+    lease: float = Field(
+        120, ge=1, le=3600, description="Seconds after which a unit whose worker is silent is taken over."
+    )
+    in_process: bool = Field(
+        False, description="Compare chunks with the lake in the node's own process; otherwise on Spark."
+    )
+    drops_per_run: int = Field(100, ge=1, description="Most chunks that one run of retention drops from one table.")
+    keep_days: int = Field(7, ge=1, description="Days for which units that are done can be looked up.")
+
+
 class LogSettings(_Section):
     """What is logged."""
 
@@ -166,6 +181,7 @@ class Settings(BaseSettings):
     lake: CatalogSettings = CatalogSettings()
     cold: CatalogSettings = CatalogSettings()
     feed: FeedSettings = FeedSettings()
+    work: WorkSettings = WorkSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("home")
