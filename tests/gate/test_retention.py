@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -154,6 +155,43 @@ def test_one_chunks_failure_is_a_warning_and_the_rest_goes(plain: Metrics) -> No
     assert words.startswith(f"{plain.name()} could not be dropped: cannot drop table")
     assert [plain.status(day) for day in (0, 1)] == ["active", "dropped"]
     assert plain.one("SELECT count(*) FROM thermocline.audit") == 1
+
+
+@pytest.mark.parametrize("referring", ["metrics", "notes"])
+def test_chunks_of_a_table_that_a_foreign_key_refers_to_go_unless_a_row_does(plain: Metrics, referring: str) -> None:
+    """Be it its own key: what nobody refers to goes, the rest stays with the name of the key."""
+    if referring == "notes":
+        plain.ask("CREATE TABLE notes ()")
+        plain.ask("INSERT INTO notes DEFAULT VALUES")
+    plain.ask(f"ALTER TABLE {referring} ADD to_sensor int, ADD to_ts timestamptz")
+    plain.ask(
+        f"ALTER TABLE {referring} ADD CONSTRAINT answers FOREIGN KEY (to_sensor, to_ts) REFERENCES metrics (sensor, ts)"
+    )
+    if referring == "metrics":  # a row of the last day to one of the second
+        plain.ask(
+            "UPDATE metrics SET (to_sensor, to_ts) = (SELECT sensor, ts FROM metrics WHERE v = 30) WHERE v = 70",
+        )
+    else:
+        plain.ask("UPDATE notes SET (to_sensor, to_ts) = (SELECT sensor, ts FROM metrics WHERE v = 30)")
+    assert run(plain, "drop_chunks('metrics', '3 days')") == 1
+    assert plain.notices == [
+        (
+            "WARNING",
+            f"{plain.name(1)} stays: rows of public.{referring} refer to rows of it by the foreign key answers",
+            "referred_to",
+        )
+    ]
+    assert [plain.status(day) for day in range(3)] == ["dropped", "active", "active"]
+    assert plain.ask("SELECT count(*), sum(row_count) FROM thermocline.audit") == [(1, 24)]
+    plain.ask(f"UPDATE {referring} SET to_sensor = NULL")
+    assert run(plain, "drop_chunks('metrics', '3 days')") == 1
+    assert plain.notices == []
+    assert plain.one("SELECT count(*) FROM metrics") == 24
+    assert plain.ask("SELECT range_start, trap_oid IS NOT NULL FROM thermocline.dropped_range") == [
+        (plain.start, True),
+        (plain.start + timedelta(days=1), True),
+    ]
+    assert plain.ask("SELECT * FROM lakets._reconcile()") == []
 
 
 def test_what_is_in_use_is_deferred_and_nobody_waits_for_us_afterwards(plain: Metrics) -> None:

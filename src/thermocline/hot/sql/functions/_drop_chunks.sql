@@ -14,6 +14,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     c_later    constant text := 'Call again later, or run `thermocline retention`, which goes chunk by chunk.';
+    c_remove   constant text := 'Remove what is in the way, then call again.';
     v_most     int := coalesce(nullif(current_setting('lakets.max_drops_per_call', true), ''), '10')::int;
     v_table    oid;
     v_chunk    record;
@@ -64,7 +65,9 @@ BEGIN
                     RAISE NOTICE '%', SQLERRM USING DETAIL = v_code, HINT = v_hint;
                     v_refused := v_refused || jsonb_build_object(v_chunk.chunk_oid, v_code);
                 WHEN OTHERS THEN
-                    RAISE WARNING '% could not be dropped: %', v_chunk.chunk_name, SQLERRM;
+                    GET STACKED DIAGNOSTICS v_code = PG_EXCEPTION_DETAIL;
+                    RAISE WARNING '% could not be dropped: %', v_chunk.chunk_name, SQLERRM
+                        USING DETAIL = v_code, HINT = c_remove;
             END;
         END LOOP;
 
@@ -80,8 +83,13 @@ BEGIN
             EXCEPTION
                 WHEN lock_not_available THEN
                     RAISE NOTICE '% is in use, its drop is deferred', v_chunk.name USING HINT = c_later;
+                WHEN raise_exception THEN
+                    GET STACKED DIAGNOSTICS v_code = PG_EXCEPTION_DETAIL, v_hint = PG_EXCEPTION_HINT;
+                    RAISE WARNING '%', SQLERRM USING DETAIL = v_code, HINT = v_hint;
                 WHEN OTHERS THEN
-                    RAISE WARNING '% could not be dropped: %', v_chunk.name, SQLERRM;
+                    GET STACKED DIAGNOSTICS v_code = PG_EXCEPTION_DETAIL;
+                    RAISE WARNING '% could not be dropped: %', v_chunk.name, SQLERRM
+                        USING DETAIL = v_code, HINT = c_remove;
             END;
         END LOOP;
         PERFORM thermocline._set_traps(p_chronotable_id, cardinality(v_claimed) > 0) WHERE v_dropped > 0;

@@ -1,5 +1,6 @@
 -- The second half of a drop: removes a chunk that this transaction has claimed. Locks are taken in the order of
--- applications, the table and then the chunk. Refuses a chunk that was not claimed.
+-- applications, the table and then the chunk. Refuses a chunk that was not claimed, and one whose rows others refer to: a
+-- table that a foreign key refers to, be it its own, is dropped by way of a detach, which looks for such rows.
 CREATE OR REPLACE FUNCTION thermocline._remove_chunk(
     p_chunk    oid,
     p_evidence jsonb,
@@ -14,6 +15,8 @@ DECLARE
     v_chunk    lakets._chunk_metadata;
     v_parent   oid;
     v_position pg_lsn;
+    v_key      text;
+    v_from     text;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation'
                                             AND l.relation = p_chunk AND l.mode = 'ShareLock' AND l.granted) THEN
@@ -38,6 +41,24 @@ BEGIN
     END IF;
     PERFORM thermocline._lock(k.confrelid, 'ACCESS EXCLUSIVE')  -- DROP TABLE would wait for them on its own terms
     FROM (SELECT DISTINCT confrelid FROM pg_constraint WHERE conrelid = p_chunk AND contype = 'f') k;
+    IF v_parent IS NOT NULL AND EXISTS (SELECT FROM pg_constraint WHERE confrelid = p_chunk AND contype = 'f') THEN
+        PERFORM thermocline._lock(k.conrelid, 'ACCESS EXCLUSIVE')
+        FROM (SELECT DISTINCT conrelid FROM pg_constraint WHERE confrelid = p_chunk AND contype = 'f') k
+        WHERE k.conrelid <> v_parent;
+        BEGIN
+            EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', v_parent::regclass, p_chunk::regclass);
+        EXCEPTION
+            WHEN foreign_key_violation THEN
+                GET STACKED DIAGNOSTICS v_key = CONSTRAINT_NAME;
+                SELECT k.conrelid::regclass::text, coalesce(p.conname, k.conname) INTO v_from, v_key  -- by the name that it was given
+                FROM pg_constraint k LEFT JOIN pg_constraint p ON p.oid = k.conparentid
+                WHERE k.confrelid = p_chunk AND k.contype = 'f' AND k.conname = v_key;
+                RAISE EXCEPTION '% stays: rows of % refer to rows of it by the foreign key %', p_chunk::regclass, v_from, v_key
+                    USING DETAIL = 'referred_to',
+                          HINT = 'Drop the foreign key, or let those rows go first; rows of a chunk that refer to each other'
+                                 ' keep it too.';
+        END;
+    END IF;
     v_position := thermocline._record_drop(v_chunk.id, p_evidence, pg_total_relation_size(p_chunk), p_forced, p_reason);
     EXECUTE format('DROP TABLE %s', p_chunk::regclass);
     RETURN v_position;

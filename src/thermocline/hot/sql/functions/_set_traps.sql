@@ -37,6 +37,9 @@ BEGIN
         BEGIN
             FOREACH v_old IN ARRAY coalesce(v_range.traps, '{}') LOOP
                 IF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = v_old AND inhparent = v_table.table_oid) THEN
+                    IF EXISTS (SELECT FROM pg_constraint WHERE confrelid = v_old AND contype = 'f') THEN
+                        EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', v_table.table_oid::regclass, v_old::regclass);
+                    END IF;
                     EXECUTE format('DROP TABLE %s', v_old::regclass);
                 END IF;
             END LOOP;
