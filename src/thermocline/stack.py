@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from thermocline.checks import Check
 from thermocline.errors import PasswordRejected, ThermoclineError, Unreachable
 from thermocline.home import Home
-from thermocline.hot import install, inventory, maintenance, suitability
+from thermocline.hot import install, inventory, maintenance, rollups, suitability
 from thermocline.hot.binaries import Binaries
 from thermocline.hot.connection import check_dsn, connect, where, without_secrets
 from thermocline.hot.embedded import RESET_PASSWORD, EmbeddedServer
@@ -22,6 +22,7 @@ from thermocline.lake import catalogs, jars, java
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from datetime import datetime
 
     from psycopg import Connection
     from pyiceberg.catalog import Catalog
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from thermocline.gate.receipt import Prover
     from thermocline.hot.inventory import ChronoTable, Chunk, Policy
     from thermocline.hot.maintenance import Maintained
+    from thermocline.hot.rollups import Checked, Item, Refreshed, RollUp
     from thermocline.lake.catalogs import CatalogDescription
     from thermocline.lake.java import Java
     from thermocline.lake.tasks import Runner
@@ -326,6 +328,28 @@ class Stack:
         """Every policy."""
         with self._advised():
             return inventory.policies(self.dsn, timeout=self.settings.hot.connect_timeout)
+
+    def rollups(self) -> list[RollUp]:
+        """Every RollUp, dependencies first."""
+        with self._advised():
+            return rollups.rollups(self.dsn, timeout=self.settings.hot.connect_timeout)
+
+    def explain_rollup(self, name: str) -> tuple[RollUp, list[Item]]:
+        """A RollUp, and what its next refresh will do and why."""
+        with self._advised():
+            return rollups.explain(self.dsn, name, timeout=self.settings.hot.connect_timeout)
+
+    def refresh_rollups(self, name: str | None = None) -> list[Refreshed]:
+        """Refresh a RollUp after those it is made from, or all of them."""
+        with self._advised():
+            return rollups.refresh(self.dsn, name, timeout=self.settings.hot.connect_timeout)
+
+    def check_rollup(
+        self, name: str, start: datetime | None = None, end: datetime | None = None, *, repair: bool = False
+    ) -> Checked:
+        """Compare a RollUp with its source, and compute anew what differs if asked to."""
+        with self._advised():
+            return rollups.check(self.dsn, name, start, end, repair=repair, timeout=self.settings.hot.connect_timeout)
 
     def feed_status(self) -> FeedStatus:
         """How far the feed has come."""

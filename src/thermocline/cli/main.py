@@ -22,6 +22,7 @@ from thermocline.cli import (
     gate_commands,
     inform_commands,
     read_commands,
+    rollup_commands,
     stack_commands,
     table_commands,
 )
@@ -137,6 +138,13 @@ feed_app.callback(invoke_without_command=True)(guarded(feed_commands.feed))
 for verb in (feed_commands.status, feed_commands.resync):
     feed_app.command()(guarded(verb))
 app.add_typer(feed_app, name="feed", help=feed_commands.feed.__doc__)
+
+rollup_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+rollup_app.command("list")(guarded(rollup_commands.list_rollups))
+rollup_app.command()(guarded(rollup_commands.show))
+rollup_app.command()(guarded(rollup_commands.refresh))
+rollup_app.command()(guarded(rollup_commands.check))
+app.add_typer(rollup_app, name="rollup", help=rollup_commands.HELP)
 
 
 class Unexpected(ThermoclineError):

@@ -37,7 +37,7 @@ BEGIN
                 ' EXECUTE FUNCTION thermocline._chunk_truncated()', v_name);
             EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER trg_thermocline_truncate', v_name);
             PERFORM thermocline._register_chunk(p_chronotable_id, p_partition, v_name, lower(v_range), upper(v_range));
-            PERFORM thermocline._mark_range(p_chronotable_id, lower(v_range), upper(v_range));
+            PERFORM thermocline._mark_range(p_chronotable_id, lower(v_range), upper(v_range), 'chunk_changed');
             RETURN QUERY VALUES (v_name, 'somebody has attached it', 'it is a chunk now');
             RETURN;
         EXCEPTION

@@ -13,7 +13,7 @@ BEGIN
         'range_start', m.range_start, 'range_end', m.range_end))
     FROM lakets._chunk_metadata m JOIN pg_inherits i ON i.inhrelid = m.chunk_oid
     WHERE m.chunk_oid = TG_RELID AND m.status <> 'dropped' AND NOT i.inhdetachpending;
-    PERFORM thermocline._mark_range(m.chronotable_id, m.range_start, m.range_end)
+    PERFORM thermocline._mark_range(m.chronotable_id, m.range_start, m.range_end, 'chunk_changed')
     FROM lakets._chunk_metadata m JOIN pg_inherits i ON i.inhrelid = m.chunk_oid
     WHERE m.chunk_oid = TG_RELID AND m.status <> 'dropped';
     RETURN NULL;

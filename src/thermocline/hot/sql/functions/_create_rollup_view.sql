@@ -36,6 +36,7 @@ BEGIN
         'CREATE OR REPLACE VIEW %1$s AS'
         ' SELECT t.* FROM %2$s t WHERE t.%3$I < %4$s AND NOT EXISTS (SELECT FROM lakets._rollup_pending(%5$s) p'
         ' WHERE %6$s = t.%3$I AND (p.keys IS NULL%7$s))'
+        ' AND ((SELECT isempty(lakets._rollup_incomplete(%5$s))) OR NOT %10$s <@ (SELECT lakets._rollup_incomplete(%5$s)))'
         ' UNION ALL %8$s UNION ALL %9$s',
         v_rollup.realtime_view, v_rollup.rollup_oid::regclass, v_rollup.bucket_column, thermocline._in_utc(v_mark, v_bucket), v_id,
         thermocline._in_utc('p.bucket', v_bucket), coalesce(' OR (true' || v_same || ')', ''),
@@ -44,7 +45,8 @@ BEGIN
             ' WHERE x.%2$I >= %3$s AND x.%2$I < %4$s AND (p.keys IS NULL%5$s)) s ON true',
             v_id, v_rollup.source_time_column, thermocline._in_utc('p.bucket', v_time),
             thermocline._in_utc('p.bucket_end', v_time), coalesce(' OR (true' || replace(v_rows, '%', '%%') || ')', ''))),
-        v_raw);
+        v_raw, CASE WHEN v_bucket = 'timestamptz'::regtype THEN format('t.%I', v_rollup.bucket_column)
+                    ELSE format('t.%I::timestamp AT TIME ZONE ''UTC''', v_rollup.bucket_column) END);
     PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
 EXCEPTION
     WHEN syntax_error_or_access_rule_violation OR datatype_mismatch OR undefined_table OR undefined_column THEN

@@ -29,7 +29,7 @@ BEGIN
         PERFORM thermocline._tell(jsonb_build_object(
                     'event', 'chunk_truncated', 'chronotable', v_chunk.chronotable_id, 'chunk', v_chunk.chunk_oid::bigint,
                     'range_start', lower(x), 'range_end', upper(x))),
-                thermocline._mark_range(v_chunk.chronotable_id, lower(x), upper(x))
+                thermocline._mark_range(v_chunk.chronotable_id, lower(x), upper(x), 'chunk_changed')
         FROM unnest(v_again) x;
         -- The rest of it has left.
         WITH gone AS (

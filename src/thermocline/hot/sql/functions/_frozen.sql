@@ -1,9 +1,12 @@
--- The times of a RollUp's source that have left PostgreSQL: no bucket that touches them is recomputed from what is left.
+-- The times of a RollUp's source that have left PostgreSQL: no bucket that touches them is recomputed from what is left. Over
+-- another RollUp these are the buckets of which that one has only a part.
 CREATE OR REPLACE FUNCTION thermocline._frozen(p_rollup_id int) RETURNS tstzmultirange
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT coalesce(range_agg(tstzrange(d.range_start, d.range_end)), '{}')
+    SELECT coalesce(range_agg(tstzrange(d.range_start, d.range_end)), '{}') + coalesce(
+               (SELECT s.incomplete FROM lakets._rollup_registry s
+                WHERE s.id = (SELECT g.source_rollup_id FROM lakets._rollup_registry g WHERE g.id = p_rollup_id)), '{}')
     FROM lakets._rollup_registry g
     JOIN (SELECT chronotable_id, range_start, range_end FROM thermocline.dropped_range
           UNION ALL  -- a worker has detached it: its rows cannot be seen, and may come back

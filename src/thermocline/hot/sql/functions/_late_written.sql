@@ -61,7 +61,7 @@ BEGIN
                 v_hour   := range_merge(v_marked);
                 v_marked := tstzmultirange(v_hour);
             END IF;
-            PERFORM thermocline._mark_range(v_id, lower(v_hour), upper(v_hour));
+            PERFORM thermocline._mark_range(v_id, lower(v_hour), upper(v_hour), 'late_write');
             PERFORM set_config('thermocline.marked_' || v_id, v_marked::text, true);
         END IF;
     END LOOP;

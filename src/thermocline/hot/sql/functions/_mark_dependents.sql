@@ -4,8 +4,8 @@ RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
-    INSERT INTO lakets._rollup_invalidation_log (rollup_id, bucket_start, first_time, last_time)
-    SELECT g.id, lakets.time_bucket(g.bucket_interval, x.first), x.first, x.last
+    INSERT INTO lakets._rollup_invalidation_log (rollup_id, bucket_start, first_time, last_time, reason)
+    SELECT g.id, lakets.time_bucket(g.bucket_interval, x.first), x.first, x.last, 'source_refreshed'
     FROM lakets._rollup_registry g, unnest(p_ranges) r,
          LATERAL (SELECT coalesce(nullif(lower(r), '-infinity'), g.created_at - interval '100 years') AS first,
                          coalesce(upper(r) - interval '1 microsecond', greatest(p_newest, now())) AS last) x

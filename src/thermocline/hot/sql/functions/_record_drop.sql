@@ -40,6 +40,11 @@ BEGIN
             receipt_position = excluded.receipt_position, drop_position = excluded.drop_position,
             trap_oid = NULL, dropped_at = excluded.dropped_at, lake_uuid = excluded.lake_uuid,
             in_lake = excluded.in_lake;
+    PERFORM thermocline._note_incomplete(g.id, x.lost)
+    FROM lakets._rollup_registry g,
+         LATERAL (SELECT thermocline._buckets_over(g.id, tstzmultirange(tstzrange(v_chunk.range_start, v_chunk.range_end)))
+                         * tstzmultirange(tstzrange(g.complete_until, NULL)) AS lost) x
+    WHERE g.source_chronotable_id = v_chunk.chronotable_id AND NOT isempty(x.lost);
     PERFORM thermocline._serve_from_rollups(v_chunk.chronotable_id, v_chunk.range_end);
     INSERT INTO thermocline.audit
         (action, object, chronotable_id, range_start, range_end, row_count, bytes, forced, reason, evidence)

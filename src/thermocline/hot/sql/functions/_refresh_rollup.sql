@@ -34,7 +34,8 @@ BEGIN
     v_frontier := thermocline._frontier(p_id);
     IF v_rollup.frontier_at > now() AND v_rollup.source_chronotable_id IS NOT NULL THEN
         -- The clock was set back: what was written as fresh since then may lie below the watermark.
-        PERFORM thermocline._mark_range(v_rollup.source_chronotable_id, now() - t.late_after, v_rollup.frontier_at)
+        PERFORM thermocline._mark_range(v_rollup.source_chronotable_id, now() - t.late_after, v_rollup.frontier_at,
+                                        'clock_set_back')
         FROM lakets._chronotable_registry t WHERE t.id = v_rollup.source_chronotable_id;
     END IF;
     v_seen := thermocline._without_mine(pg_current_snapshot());
@@ -49,10 +50,18 @@ BEGIN
         FROM thermocline._buckets_of_rollup(p_id, ARRAY[v_rollup.watermark - v_rollup.bucket_interval / 2]) b;
     END IF;
     v_ranges := (v_ranges + tstzmultirange(tstzrange(v_tail, NULL))) - thermocline._frozen_buckets(p_id);
-    IF v_keys IS NOT NULL THEN
-        PERFORM thermocline._recompute_keys(p_id, v_keys);
-    END IF;
-    PERFORM thermocline._recompute_ranges(p_id, (SELECT array_agg(r ORDER BY r) FROM unnest(v_ranges) r));
+    BEGIN
+        IF v_keys IS NOT NULL THEN
+            PERFORM thermocline._recompute_keys(p_id, v_keys);
+        END IF;
+        PERFORM thermocline._recompute_ranges(p_id, (SELECT array_agg(r ORDER BY r) FROM unnest(v_ranges) r));
+    EXCEPTION
+        WHEN no_data_found OR undefined_column OR undefined_table OR undefined_function OR datatype_mismatch THEN
+            RAISE EXCEPTION 'cannot refresh the RollUp %: its source is no longer as its query has it (%)', v_rollup.name,
+                CASE WHEN SQLSTATE = 'P0002' THEN format('%s has no column %s', v_rollup.source_oid::regclass,
+                                                         quote_ident(v_rollup.source_time_column)) ELSE SQLERRM END
+                USING HINT = format('Rename the column back, or SELECT lakets.drop_rollup(%L) and make it anew.', v_rollup.name);
+    END;
     EXECUTE format('SELECT max(%1$I) FROM %2$s WHERE %1$I <= now()', v_rollup.bucket_column, v_rollup.rollup_oid::regclass)
         INTO v_newest;
     v_whole := thermocline._whole_until(p_id, v_frontier);

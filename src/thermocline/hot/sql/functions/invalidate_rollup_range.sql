@@ -17,8 +17,8 @@ BEGIN
             USING HINT = 'Give two moments, the earlier one first.';
     END IF;
     v_frozen := thermocline._frozen_buckets(v_id);
-    INSERT INTO lakets._rollup_invalidation_log (rollup_id, bucket_start, first_time, last_time)
-    SELECT v_id, b.bucket, b.bucket, b.bucket
+    INSERT INTO lakets._rollup_invalidation_log (rollup_id, bucket_start, first_time, last_time, reason)
+    SELECT v_id, b.bucket, b.bucket, b.bucket, 'by_hand'
     FROM (SELECT DISTINCT f.bucket FROM thermocline._buckets_of_rollup(v_id, (
               SELECT array_agg(t) || p_to
               FROM generate_series(p_from, p_to, least(v_rollup.bucket_interval, interval '20 days')) t)) f) b

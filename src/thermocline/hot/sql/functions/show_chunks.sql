@@ -22,7 +22,7 @@ BEGIN
     RETURN QUERY
     SELECT m.chunk_name, m.range_start, m.range_end, m.status,
            coalesce(thermocline._estimated_rows(c.oid, c.reltuples), m.row_count),
-           coalesce(pg_total_relation_size(c.oid), m.size_bytes),
+           coalesce(thermocline._size_of(c.oid, c.reltoastrelid, c.relpersistence), m.size_bytes),
            m.created_at
     FROM lakets._chunk_metadata m
     LEFT JOIN pg_class c ON c.oid = m.chunk_oid

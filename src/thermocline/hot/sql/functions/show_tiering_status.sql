@@ -33,7 +33,7 @@ AS $$
         WHERE p_table_name IS NULL OR r.id = lakets._chronotable_id(p_table_name, p_schema_name)
     ), chunks AS (
         SELECT a.id, m.status, m.status = 'active' AND m.range_end <= now() - a.after::interval AS pending,
-               CASE m.status WHEN 'dropped' THEN m.size_bytes ELSE pg_total_relation_size(c.oid) END AS bytes,
+               CASE m.status WHEN 'dropped' THEN m.size_bytes ELSE thermocline._size_of(c.oid, c.reltoastrelid, c.relpersistence) END AS bytes,
                a.committed_lsn >= greatest(m.last_write_lsn, y.position) AS reached
         FROM asked a
         JOIN lakets._chunk_metadata m ON m.chronotable_id = a.id

@@ -1,0 +1,122 @@
+"""Commands for RollUps: list, show, refresh, check."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thermocline.cli.invocation import Invocation, Json, Verbose
+from thermocline.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from thermocline.hot.rollups import Item
+
+HELP = """Look after RollUps: what there is, what waits and why, whether it is right.
+
+Example: thermocline rollup show hourly
+"""
+
+Name = Annotated[str, typer.Argument(help="A RollUp, by the name that it was created with.")]
+_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+From = Annotated[datetime | None, typer.Option("--from", formats=_FORMATS, help="Only from this time on, UTC.")]
+To = Annotated[datetime | None, typer.Option("--to", formats=_FORMATS, help="Only before this time, UTC.")]
+
+
+def list_rollups(json: Json = False, verbose: Verbose = False) -> None:
+    """List the RollUps: what each is made from, how far it is, and how much waits for its next refresh.
+
+    Example: thermocline rollup list
+    """
+    call = Invocation(json=json, verbose=verbose)
+    found = call.stack.rollups()
+    if not found:
+        call.out.say("No RollUp yet: SELECT lakets.create_rollup(...) makes one.")
+    if found or json:
+        _table(call, "rollups", [asdict(one) for one in found])
+
+
+def show(name: Name, json: Json = False, verbose: Verbose = False) -> None:
+    """Say what the next refresh of a RollUp has to do, why and since when, and what it will cost.
+
+    Example: thermocline rollup show hourly
+    """
+    call = Invocation(json=json, verbose=verbose)
+    rollup, items = call.stack.explain_rollup(name)
+    if json:
+        call.out.facts("", asdict(rollup) | {"items": [asdict(item) for item in items]})
+        return
+    call.out.facts(name, {key: value for key, value in asdict(rollup).items() if key != "name"})
+    call.out.table(
+        "the next refresh",
+        ["Item", "Why", "Since", "Range, UTC", "How many", "Rows to read"],
+        [_shown(item) for item in items],
+    )
+
+
+def refresh(
+    name: Annotated[str | None, typer.Argument(help="Only this one, after those it is made from.")] = None,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Bring RollUps up to date, dependencies first; one that was refreshed within its lag is left alone.
+
+    Example: thermocline rollup refresh hourly
+    """
+    call = Invocation(json=json, verbose=verbose)
+    with call.out.step("Refreshing"):
+        done = call.stack.refresh_rollups(name)
+    if not done:
+        call.out.say("No RollUp yet: SELECT lakets.create_rollup(...) makes one.")
+    if done or json:
+        _table(call, "refreshed", [asdict(one) | {"ms": round(one.ms, 1)} for one in done])
+
+
+def check(
+    name: Name,
+    repair: Annotated[bool, typer.Option("--repair", help="Compute the buckets anew that differ.")] = False,
+    start: From = None,
+    end: To = None,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compare a RollUp with a full aggregation of its source, bucket by bucket.
+
+    Left out is what the next refresh computes anyway, and buckets whose rows have left PostgreSQL. Reads the whole
+    source, or the given range of it. Exit code 3 when there is a difference that was not mended.
+
+    Example: thermocline rollup check hourly --from 2026-01-01 --repair
+    """
+    call = Invocation(json=json, verbose=verbose)
+    with call.out.step(f"Comparing {name} with its source"):
+        checked = call.stack.check_rollup(name, _in_utc(start), _in_utc(end), repair=repair)
+    if json:
+        call.out.facts("", asdict(checked))
+    elif checked.differences:
+        _table(call, "differences", [asdict(one) for one in checked.differences])
+    if not checked.differences:
+        call.out.say("No difference.")
+    elif checked.repaired_buckets:
+        call.out.say(f"Mended: {checked.repaired_buckets} buckets were computed anew.")
+    else:
+        call.out.say("`--repair` computes these buckets anew.")
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+def _in_utc(at: datetime | None) -> datetime | None:
+    return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
+
+
+def _shown(item: Item) -> tuple[Any, ...]:
+    ends = [f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else "" for at in (item.range_start, item.range_end)]
+    since = f"{item.since.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if item.since else None
+    return item.item, item.reason, since, " - ".join(ends) if any(ends) else None, item.how_many, item.rows_to_read
+
+
+def _table(call: Invocation, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    columns = [column.replace("_", " ").capitalize() for column in rows[0]] if rows else []
+    call.out.table(name, columns, [tuple(row.values()) for row in rows])

@@ -1,0 +1,6 @@
+-- The RollUps that a refresh of one, or of all, takes in, dependencies first.
+SELECT g.name
+FROM unnest(lakets._build_rollup_dag(CASE WHEN %(name)s::text IS NOT NULL THEN ARRAY[thermocline._rollup_id(%(name)s)] END))
+     WITH ORDINALITY d (id, n)
+JOIN lakets._rollup_registry g ON g.id = d.id
+ORDER BY d.n;
