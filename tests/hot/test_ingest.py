@@ -237,3 +237,96 @@ def test_a_sample_that_has_no_place_is_refused(db: psycopg.Connection) -> None:
     refused(db, "SELECT lakets.ingest_prometheus('samples', NULL, '{}', 1)", "has no metric name")
     refused(db, "SELECT lakets.ingest_prometheus('samples', 'up', '{}', 1, NULL)", "has no time")
     refused(db, "SELECT lakets.ingest_prometheus('nothing', 'up', '{}', 1)", r"there is no table public\.nothing")
+
+
+# ---- whose search_path ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(db: psycopg.Connection) -> psycopg.Connection:
+    """Tables whose triggers and defaults name things of the application without their schema, as they may."""
+    db.execute("CREATE SCHEMA app")
+    db.execute("SET search_path = app, public")
+    db.execute("CREATE TABLE heard (moment text, rows int, path text)")
+    db.execute("CREATE FUNCTION zone() RETURNS text LANGUAGE sql AS $$ SELECT 'app' $$")
+    db.execute("CREATE FUNCTION named() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN zone(); END $$")
+    db.execute(
+        "CREATE FUNCTION hear() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO heard VALUES (TG_WHEN || ' ' || TG_LEVEL, 1, current_setting('search_path'));"
+        " RETURN NEW; END $$"
+    )
+    db.execute(
+        "CREATE TABLE samples (time timestamptz NOT NULL, metric_name text, labels jsonb, value float8,"
+        " by text DEFAULT named())"
+    )
+    db.execute("SELECT lakets.create_chronotable('samples', 'time', '1 day', 'app')")
+    for when, level in (("BEFORE", "STATEMENT"), ("BEFORE", "ROW"), ("AFTER", "ROW"), ("AFTER", "STATEMENT")):
+        db.execute(
+            f"CREATE TRIGGER {when}_{level} {when} INSERT ON samples FOR EACH {level} EXECUTE FUNCTION hear()".encode()
+        )
+    return db
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "lakets.ingest_batch('samples', '[{\"time\": \"now\", \"value\": 1}]', 'app')",
+        "lakets.ingest_prometheus('samples', 'up', '{}', 1, p_schema_name => 'app')",
+    ],
+)
+def test_triggers_and_defaults_see_the_path_of_the_caller(watched: psycopg.Connection, call: str) -> None:
+    ask(watched, f"SELECT {call}")
+    assert ask(watched, "SELECT moment, path FROM heard") == [
+        ("BEFORE STATEMENT", "app, public"),
+        ("BEFORE ROW", "app, public"),
+        ("AFTER ROW", "app, public"),
+        ("AFTER STATEMENT", "app, public"),
+    ]
+    assert ask(watched, "SELECT value, by FROM samples") == [(1.0, "app")]
+    assert ask(watched, "SHOW search_path") == [("app, public",)]
+
+
+def test_no_search_path_bends_an_ingest(db: psycopg.Connection) -> None:
+    """Whatever stands before pg_catalog in it: types, functions, operators and tables of the same names."""
+    db.execute(
+        'CREATE TABLE readings (ts timestamptz NOT NULL, name text, at date, tags jsonb, names text[], c "char",'
+        " exact numeric(6, 2), span interval day to second(3), short varchar(3), flags bit varying(4), raw json,"
+        " l time(0))"
+    )
+    db.execute("SELECT lakets.create_chronotable('readings', 'ts')")
+    db.execute("CREATE SCHEMA evil")
+    db.execute("CREATE TABLE evil.readings (LIKE readings)")
+    for name in ("text", "date", "jsonb", "timestamptz", "json", "int4", "timestamp", "numeric", "varchar"):
+        db.execute(f'CREATE DOMAIN evil."{name}" AS pg_catalog.int4 CHECK (false)'.encode())
+    db.execute('CREATE DOMAIN evil."char" AS pg_catalog.int4 CHECK (false)')
+    for function in (
+        "jsonb_to_recordset(pg_catalog.jsonb) RETURNS SETOF record",
+        "set_config(pg_catalog.text, pg_catalog.text, boolean) RETURNS pg_catalog.text",
+        "current_setting(pg_catalog.text) RETURNS pg_catalog.text",
+        "timezone(pg_catalog.text, pg_catalog.timestamptz) RETURNS pg_catalog.timestamp",
+    ):
+        db.execute(f"CREATE FUNCTION evil.{function} LANGUAGE plpgsql AS 'BEGIN RAISE $$bent$$; END'".encode())
+    row = {
+        "ts": "now", "name": "n", "at": "2026-01-05", "tags": {"a": 1}, "names": ["x"], "c": "c", "exact": 1.005,
+        "span": "1 day 00:00:01.0004", "short": "abc", "flags": "101", "raw": [1], "l": "10:00:00.4",
+    }  # fmt: skip
+    db.execute("SET search_path = evil, pg_catalog, public")
+    ask(db, "SELECT lakets.ingest_batch('readings', %s)", json.dumps([row]))
+    db.execute("SET search_path = public")
+    assert ask(
+        db,
+        "SELECT name, at::text, tags, names, c::text, exact::text, span::text, short, flags::text, raw, l::text"
+        " FROM readings",
+    ) == [("n", "2026-01-05", {"a": 1}, ["x"], "c", "1.01", "1 day 00:00:01", "abc", "101", [1], "10:00:00")]
+    assert ask(db, "SELECT count(*) FROM evil.readings") == [(0,)]
+
+    for kind in ("timestamptz", "timestamp", "date"):
+        db.execute(f"CREATE TABLE s_{kind} (time {kind}, metric_name text, labels jsonb, value float8)".encode())
+        db.execute("SET search_path = evil, pg_catalog, public")
+        db.execute("SET timezone = 'Asia/Tokyo'")
+        asked = "SELECT lakets.ingest_prometheus(%s, 'up', '{}', 1, '2026-01-05 22:30+00'::pg_catalog.timestamptz)"
+        ask(db, asked, f"s_{kind}")
+        db.execute("SET search_path = public")
+        db.execute("SET timezone = 'UTC'")
+        said = {"timestamptz": "2026-01-05 22:30:00+00", "timestamp": "2026-01-05 22:30:00", "date": "2026-01-05"}
+        assert ask(db, f"SELECT time::text FROM s_{kind}") == [(said[kind],)]

@@ -1,63 +1,13 @@
 -- Inserts a JSON array of objects in one statement. Columns that no object names take their defaults; a name that is no
--- column is an error, so that nothing is lost in silence.
+-- column is an error, so that nothing is lost in silence. Triggers and defaults of the table run with the search_path of
+-- whoever calls, as they would for an INSERT.
 CREATE OR REPLACE FUNCTION lakets.ingest_batch(
     p_table_name  text,
     p_data        jsonb,
     p_schema_name text DEFAULT 'public'
 ) RETURNS int
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    v_table   oid := lakets._table_oid(p_table_name, p_schema_name);
-    v_names   text[];
-    v_unknown text;
-    v_rows    int;
-BEGIN
-    IF p_data IS NULL OR jsonb_typeof(p_data) <> 'array' THEN
-        RAISE EXCEPTION 'cannot ingest into %.%: p_data is %, not an array', quote_ident(p_schema_name),
-            quote_ident(p_table_name), coalesce(jsonb_typeof(p_data), 'NULL')
-            USING HINT = 'p_data is a JSON array of objects, one per row: [{"time": "...", "value": 1}].';
-    END IF;
-    IF p_data = '[]' THEN
-        RETURN 0;
-    END IF;
-    -- Most batches name the same columns in every object. One look that finds nothing else is cheaper than a list of all.
-    -- (It takes the names from the first object again: an array of a variable would be unpacked for every object.)
-    IF jsonb_typeof(p_data -> 0) = 'object' THEN
-        SELECT array_agg(k) INTO v_names FROM jsonb_object_keys(p_data -> 0) k;
-    END IF;
-    IF v_names IS NULL OR EXISTS (
-        SELECT FROM (SELECT array_agg(k) AS names FROM jsonb_object_keys(p_data -> 0) k) f, jsonb_array_elements(p_data) e
-        WHERE CASE jsonb_typeof(e) WHEN 'object' THEN e - f.names <> '{}' ELSE true END) THEN
-        IF EXISTS (SELECT FROM jsonb_array_elements(p_data) e WHERE jsonb_typeof(e) <> 'object') THEN
-            RAISE EXCEPTION 'cannot ingest into %.%: an element of p_data is not an object', quote_ident(p_schema_name),
-                quote_ident(p_table_name) USING HINT = 'p_data is a JSON array of objects, one per row.';
-        END IF;
-        SELECT array_agg(DISTINCT k) INTO v_names FROM jsonb_array_elements(p_data) e, jsonb_object_keys(e) k;
-    END IF;
-    SELECT string_agg(quote_ident(n), ', ' ORDER BY n) INTO v_unknown
-    FROM unnest(v_names) n
-    WHERE NOT EXISTS (SELECT FROM pg_attribute a
-                      WHERE a.attrelid = v_table AND a.attname = n AND a.attnum > 0 AND NOT a.attisdropped);
-    IF v_unknown IS NOT NULL THEN
-        RAISE EXCEPTION 'cannot ingest into %.%: it has no column %', quote_ident(p_schema_name), quote_ident(p_table_name),
-            v_unknown USING HINT = 'The names in the objects are the names of the columns, in the same case.';
-    END IF;
-    IF v_names IS NULL THEN
-        RAISE EXCEPTION 'cannot ingest into %.%: no object names a column', quote_ident(p_schema_name),
-            quote_ident(p_table_name) USING HINT = 'p_data is a JSON array of objects, one per row.';
-    END IF;
-    EXECUTE (
-        SELECT format('INSERT INTO %s (%s) SELECT %2$s FROM jsonb_to_recordset($1) AS r (%s)', v_table::regclass,
-                      string_agg(quote_ident(attname), ', ' ORDER BY attnum),
-                      string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum))
-        FROM pg_attribute WHERE attrelid = v_table AND attname = ANY (v_names) AND attnum > 0 AND NOT attisdropped)
-    USING p_data;
-    GET DIAGNOSTICS v_rows = ROW_COUNT;
-    RETURN v_rows;
-END
-$$;
+LANGUAGE sql
+RETURN lakets._ingest_batch(p_table_name, p_data, p_schema_name, pg_catalog.current_setting('search_path'));
 
 COMMENT ON FUNCTION lakets.ingest_batch(text, jsonb, text) IS
     'Inserts one row per object of a JSON array and returns how many. What an object does not name is NULL if another one '
