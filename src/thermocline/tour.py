@@ -14,6 +14,8 @@ from thermocline.hot.statements import query
 from thermocline.lake.catalogs import LAKE
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from thermocline.gate.lifecycle import ChunkLine
     from thermocline.stack import Stack, Step
 
@@ -42,9 +44,22 @@ class NotAsExpected(ThermoclineError):
 
 
 @dataclass(frozen=True)
+class Repaired:
+    """A RollUp before and after a late reading; the means are of the sensor and the bucket that it fell into."""
+
+    rollup: str
+    bucket: datetime
+    mean_before: float
+    mean_after: float
+    values: int
+    refresh_ms: float
+
+
+@dataclass(frozen=True)
 class Told:
     """What the tour saw."""
 
+    repaired: list[Repaired]
     days: list[Day]
     receipt: dict[str, Any]
     refused: ChunkLine
@@ -68,6 +83,8 @@ class Tour:
         with self.stack.feeding():
             with step("Copying them to the lake, and streaming what an application writes meanwhile") as say:
                 written = self._write(say)
+            with step("Writing a reading that comes a day late, and refreshing the RollUps by hour and by day"):
+                repaired = self._repair()
             with step("Asking both tiers, while all of it is in PostgreSQL"):
                 before = self._ask()
             with step("Trying to drop the oldest day while a transaction is writing to it"):
@@ -81,6 +98,7 @@ class Tour:
             raise AnswersDiffer(f"Before {before}, after {after}")
         receipt, hot_rows = self._evidence()
         return Told(
+            repaired,
             before,
             receipt,
             refused,
@@ -122,6 +140,23 @@ class Tour:
             say(f"{mine.covered} of {mine.chunks} chunks copied" if mine else "joining")
             time.sleep(0.5)
         raise NotAsExpected("The table does not stream after two minutes.")
+
+    def _repair(self) -> list[Repaired]:
+        """One value of each RollUp changes: the view shows it at once, the tables after a refresh."""
+        cascade = "SELECT rollup_name, refresh_ms FROM lakets.refresh_rollup_cascade('thermocline_demo_daily')"
+        with connect(self.stack.dsn, autocommit=True) as session:
+            session.execute(cascade)
+            before = session.execute(query("tour_means")).fetchall()
+            session.execute(query("tour_late_reading"))
+            shown = session.execute(query("tour_means")).fetchall()[0][3]
+            took = dict(session.execute(cascade).fetchall())
+            after = session.execute(query("tour_means")).fetchall()
+        if shown != after[0][2] or any(old[2] == new[2] for old, new in zip(before, after, strict=True)):
+            raise NotAsExpected(f"RollUps were {before}, the view showed {shown}, and they became {after}.")
+        return [
+            Repaired(name, bucket, old, new, values, took[f"thermocline_demo_{name}"])
+            for (name, bucket, old, _, _), (_, _, new, _, values) in zip(before, after, strict=True)
+        ]
 
     def _ask(self) -> list[Day]:
         _, days = self.stack.reader().answer(_QUESTION, 100)

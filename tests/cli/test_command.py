@@ -233,9 +233,12 @@ def test_the_demo_lets_a_day_go_on_proof_and_stops_what_it_started(embedded_home
         assert ended.code == 0, ended.out + ended.err
         told = ended.json
         assert told["answers_agree"] is True
-        assert told["rows_answered"] == 3 * 1440 * 50 - 2 + 3 * 1000
-        assert told["rows_in_postgresql_now"] == 2 * 1440 * 50 + 3 * 1000
+        assert told["rows_answered"] == 3 * 1440 * 50 - 2 + 3 * 1000 + 1
+        assert told["rows_in_postgresql_now"] == 2 * 1440 * 50 + 3 * 1000 + 1
         assert told["receipt"]["rows"] == 1440 * 50 - 2
         assert told["refused"]["reason"] == "busy"
+        for repaired, readings in zip(told["repaired"], (60, 1440), strict=True):
+            mean = (repaired["mean_before"] * readings + 81) / (readings + 1)
+            assert repaired["mean_after"] == pytest.approx(mean)
         status = embedded_home.run("status", "--json").json
         assert (status["running"], status["lake_tables"]) == ((True, 1) if keep else (False, None))

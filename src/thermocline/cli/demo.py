@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from dataclasses import asdict
+from datetime import UTC
 from typing import Annotated
 
 import typer
@@ -30,8 +31,23 @@ def demo(
         result = stack.up(call.out.step)
         told = Tour(stack).run(call.out.step)
         if json:
-            call.out.facts("", told.facts | {"receipt": told.receipt, "refused": asdict(told.refused)})
+            call.out.facts(
+                "",
+                told.facts
+                | {
+                    "receipt": told.receipt,
+                    "refused": asdict(told.refused),
+                    "repaired": [asdict(one) for one in told.repaired],
+                },
+            )
             return
+        call.out.say("\n[bold]A reading came a day late.[/] The RollUps have it, and computed what it changed:")
+        call.out.say("  rollup  bucket, UTC       mean before  mean after  values  refresh")
+        for one in told.repaired:
+            call.out.say(
+                f"  {one.rollup:<6}  {one.bucket.astimezone(UTC):%Y-%m-%d %H:%M}  {one.mean_before:>11.3f}"
+                f"  {one.mean_after:>10.3f}  {one.values:>6}  {one.refresh_ms:>4.0f} ms"
+            )
         refused = told.refused
         call.out.say(
             f"\n[bold]While a transaction was open[/] the gate kept {refused.chunk}:"
