@@ -223,3 +223,33 @@ def test_nothing_without_a_name_is_converted(db: psycopg.Connection) -> None:
     for arguments in ("NULL, 'ts'", "'m', NULL", "'m', 'ts', '1 day', NULL"):
         with pytest.raises(psycopg.errors.RaiseException, match="need names"):
             db.execute(f"SELECT lakets.create_chronotable({arguments})".encode())
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "CREATE TABLE idx_m_ts ()",
+        "CREATE TABLE other (v int); CREATE INDEX idx_m_ts ON other (v)",
+        "CREATE INDEX idx_m_ts ON m (v)",
+        "CREATE INDEX idx_m_ts ON m (ts) WHERE v > 0",
+        "CREATE INDEX idx_m_ts ON m USING brin (ts)",
+        "CREATE INDEX idx_m_ts ON m (v, ts)",
+    ],
+)
+def test_the_time_index_is_there_although_something_else_has_its_name(db: psycopg.Connection, taken: str) -> None:
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    db.execute(taken.encode())
+    db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    assert ask(db, "SELECT indexdef FROM pg_indexes WHERE tablename = 'm' AND indexname = 'm_ts_idx'") == [
+        ("CREATE INDEX m_ts_idx ON ONLY public.m USING btree (ts DESC)",)
+    ]
+    assert ask(db, "SELECT to_regclass('idx_m_ts') IS NOT NULL") == [(True,)]
+
+
+def test_an_index_of_that_name_which_serves_as_well_is_enough(db: psycopg.Connection) -> None:
+    db.execute("CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    db.execute("CREATE INDEX idx_m_ts ON m (ts, v)")
+    db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    assert ask(db, "SELECT indexdef FROM pg_indexes WHERE tablename = 'm'") == [
+        ("CREATE INDEX idx_m_ts ON ONLY public.m USING btree (ts, v)",)
+    ]

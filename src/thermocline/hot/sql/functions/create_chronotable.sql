@@ -93,8 +93,7 @@ BEGIN
         FOREACH v_do IN ARRAY v_after LOOP
             EXECUTE v_do;
         END LOOP;
-        EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %s (%I DESC)',
-                       lakets._short_name('idx_', p_table_name || '_' || p_time_column, ''), v_new::regclass, p_time_column);
+        PERFORM thermocline._index_time(v_id);
         PERFORM lakets._track_late_writes(v_id);
         EXECUTE format('ANALYZE %s', v_new::regclass);
     EXCEPTION
