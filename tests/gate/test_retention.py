@@ -146,6 +146,20 @@ def test_g14_one_call_drops_so_many_and_no_more(plain: Metrics) -> None:
     assert run(plain, "execute_retention('metrics')") == 0
 
 
+@pytest.mark.parametrize("most", ["0", "-3", "all", "1.5", "99999999999"])
+@pytest.mark.parametrize("call", ["execute_retention('metrics')", "drop_chunks('metrics', '1 day')"])
+def test_g14_a_number_of_drops_that_is_none_is_refused_and_nothing_is_dropped(
+    plain: Metrics, most: str, call: str
+) -> None:
+    run(plain, "add_retention_policy('metrics', '1 day')")
+    plain.ask(f"SET lakets.max_drops_per_call = '{most}'")
+    refused(plain.db, f"SELECT lakets.{call}", f"lakets.max_drops_per_call is '{most}', which is no number of chunks")
+    assert plain.one("SELECT count(*) FROM metrics") == 72
+    assert plain.one("SELECT last_run_at FROM lakets._policy_registry") is None
+    plain.ask("RESET lakets.max_drops_per_call")
+    assert run(plain, call) == 4
+
+
 def test_one_chunks_failure_is_a_warning_and_the_rest_goes(plain: Metrics) -> None:
     run(plain, "add_retention_policy('metrics', '3 days')")
     plain.ask(f"CREATE TABLE mine (kept {plain.name()})")
@@ -344,6 +358,16 @@ def test_g15_a_second_policy_of_a_kind_is_refused(plain: Metrics, first: str, se
         ("add_retention_policy('metrics', '0 days')", "needs a positive drop_after"),
         ("add_retention_policy('metrics', '-1 day')", "needs a positive drop_after"),
         ("add_tiering_policy('metrics', NULL)", "needs a positive after"),
+        (
+            "add_retention_policy('metrics', '1000000 years')",
+            r"drop_after of the retention policy of public\.metrics is '1000000 years', which is no age of a chunk",
+        ),
+        (
+            "add_tiered_retention_policy('metrics', '1 day', '1000000 years')",
+            r"drop_after of the tiered_retention policy of public\.metrics is '1000000 years'",
+        ),
+        ("add_tiering_policy('metrics', '1000000 years')", r"after of the tiering policy of public\.metrics is"),
+        ("drop_chunks('metrics', '1000000 years')", r"p_older_than of drop_chunks of public\.metrics is"),
         ("add_retention_policy('nothing', '1 day')", "is not a ChronoTable"),
         ("execute_retention('nothing')", "is not a ChronoTable"),
         ("remove_retention_policy('nothing')", "is not a ChronoTable"),
@@ -351,6 +375,26 @@ def test_g15_a_second_policy_of_a_kind_is_refused(plain: Metrics, first: str, se
 )
 def test_what_makes_no_sense_is_refused_by_name(plain: Metrics, call: str, match: str) -> None:
     refused(plain.db, f"SELECT lakets.{call}", match)
+    assert plain.ask("SELECT * FROM lakets._policy_registry") == []
+    assert plain.ask("SELECT tiering_enabled, retention_interval FROM lakets._chronotable_registry") == [(False, None)]
+
+
+@pytest.mark.parametrize("age", ['"1000000 years"', '"-1 day"', '"soon"', "null"])
+def test_a_policy_that_makes_no_sense_is_refused_by_hand_too_and_before_it_is_carried_out(
+    plain: Metrics, age: str
+) -> None:
+    """The worker reads the policies of all tables at once, so one that it could not read would stop the others."""
+    run(plain, "add_retention_policy('metrics', '30 days')")
+    changed = f"""UPDATE lakets._policy_registry SET config = '{{"drop_after": {age}}}'"""
+    refused(
+        plain.db, changed, r"drop_after of the retention policy of public\.metrics is .*, which is no age of a chunk"
+    )
+    plain.ask("SET session_replication_role = replica")
+    plain.ask(changed)
+    plain.ask("RESET session_replication_role")
+    refused(plain.db, "SELECT lakets.execute_retention('metrics')", "which is no age of a chunk")
+    refused(plain.db, "SELECT lakets.execute_retention('metrics', p_force => true)", "which is no age of a chunk")
+    assert plain.one("SELECT count(*) FROM metrics") == 72
 
 
 def test_without_a_policy_or_with_a_disabled_one_nothing_is_dropped(plain: Metrics) -> None:

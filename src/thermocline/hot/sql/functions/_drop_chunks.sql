@@ -15,7 +15,7 @@ AS $$
 DECLARE
     c_later    constant text := 'Call again later, or run `thermocline retention`, which goes chunk by chunk.';
     c_remove   constant text := 'Remove what is in the way, then call again.';
-    v_most     int := coalesce(nullif(current_setting('lakets.max_drops_per_call', true), ''), '10')::int;
+    v_most     int := thermocline._most_drops();
     v_table    oid;
     v_chunk    record;
     v_claimed  oid[]   := '{}';

@@ -28,7 +28,8 @@ BEGIN
     END IF;
     UPDATE lakets._policy_registry SET last_run_at = now() WHERE id = v_policy.id;
     RETURN thermocline._drop_chunks(
-        v_id, now() - (v_policy.config ->> 'drop_after')::interval,
+        v_id, thermocline._age_limit(v_policy.config ->> 'drop_after', 'drop_after',
+                                     format('the %s policy of %s.%s', v_policy.policy_type, p_schema_name, p_table_name)),
         NOT p_force AND lakets._is_gated(v_id), p_force,
         format('%s policy %s: drop_after %s', v_policy.policy_type, v_policy.id, v_policy.config ->> 'drop_after'));
 END
