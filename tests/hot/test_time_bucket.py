@@ -119,3 +119,45 @@ def test_r14_a_bucket_whose_start_the_clock_skips_begins_when_it_is_put_forward(
     assert all(again == start for _, start, again in found)
     starts = [start for _, start, _ in found]
     assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize(
+    "interval", ["25 minutes", "45 minutes", "70 minutes", "90 minutes", "5 hours", "1 day", "36 hours"]
+)
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [("Europe/Berlin", "2026-10-24"), ("America/New_York", "2026-10-31"), ("Australia/Lord_Howe", "2026-04-04"),
+     ("America/St_Johns", "2006-10-28"), ("America/Havana", "2026-10-31"), ("Antarctica/Troll", "2026-10-24")],
+)  # fmt: skip
+def test_r14_buckets_do_not_go_back_when_the_clock_does(dsn: str, interval: str, zone: str, day: str) -> None:
+    """In St John's the clock was put back a minute after midnight, so that even a day had begun and not begun."""
+    with psycopg.connect(dsn) as session:
+        found = session.execute(
+            "SELECT t, b, lakets.time_bucket(%(i)s::interval, b, '2000-01-01 00:00+00', %(z)s)"
+            " FROM generate_series(%(d)s::timestamptz, %(d)s::timestamptz + interval '60 hours', '150 seconds') t,"
+            " lakets.time_bucket(%(i)s::interval, t, '2000-01-01 00:00+00', %(z)s) b ORDER BY t",
+            {"i": interval, "z": zone, "d": day},
+        ).fetchall()
+    starts = [start for _, start, _ in found]
+    assert starts == sorted(starts)
+    assert all(start <= at for at, start, _ in found)
+    assert all(again == start for _, start, again in found)
+
+
+def test_r14_a_bucket_that_was_open_stays_so_until_the_clock_shows_the_next_start(dsn: str) -> None:
+    """In Berlin it is 02:00 twice, at midnight and at one by UTC; 02:15 is a start that night."""
+    with psycopg.connect(dsn) as session:
+        session.execute("SET timezone = 'UTC'")
+        found = session.execute(
+            "SELECT DISTINCT to_char(b, 'HH24:MI'), to_char(b AT TIME ZONE 'Europe/Berlin', 'HH24:MI'), b FROM"
+            " generate_series('2026-10-24 23:00+00'::timestamptz, '2026-10-25 02:59+00', '1 minute') t,"
+            " lakets.time_bucket('45 minutes', t, '2026-10-24 22:00+00', 'Europe/Berlin') b ORDER BY b"
+        ).fetchall()
+    assert [row[:2] for row in found] == [
+        ("22:45", "00:45"),
+        ("23:30", "01:30"),
+        ("00:15", "02:15"),
+        ("01:15", "02:15"),
+        ("02:00", "03:00"),
+        ("02:45", "03:45"),
+    ]

@@ -24,4 +24,5 @@ RETURN CASE
 END;
 
 COMMENT ON FUNCTION lakets.time_bucket(interval, timestamptz, timestamptz, text) IS
-    'Start of the bucket of p_interval that p_timestamp falls into, counted from p_origin, by the clock of p_timezone.';
+    'Start of the bucket of p_interval that p_timestamp falls into, counted from p_origin, by the clock of p_timezone. Where '
+    'that clock is put forward or back, a bucket may be shorter or longer; it never overlaps another one.';
