@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from harness.questions import ask, one
+from harness.sessions import Session
 from thermocline.hot.maintenance import maintain
 
 if TYPE_CHECKING:
@@ -142,3 +143,38 @@ def test_g14_k3_writers_maintenance_and_retention_share_a_table_and_no_row_is_lo
         "SELECT count(*) FROM pg_inherits i JOIN lakets._chunk_metadata m ON m.chunk_oid = i.inhrelid"
         " WHERE i.inhparent = 'readings'::regclass",
     )
+
+
+def test_k3_a_chunk_behind_a_foreign_key_keeps_nobody_waiting_and_is_made_when_it_can_be(
+    db: psycopg.Connection, dsn: str
+) -> None:
+    """ATTACH waits for writers of the table that is referred to, and other writers would wait behind it."""
+    db.execute("CREATE TABLE devices (id int PRIMARY KEY, seen int)")
+    db.execute("INSERT INTO devices VALUES (1), (2)")
+    db.execute("CREATE TABLE readings (ts timestamptz NOT NULL, device int REFERENCES devices)")
+    db.execute("SELECT lakets.create_chronotable('readings', 'ts', '1 hour')")
+    chunks = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'readings'::regclass"
+    before = one(db, chunks)
+    with Session(dsn) as holder, Session(dsn) as maker, Session(dsn) as writer:
+        holder.run("UPDATE devices SET seen = 1 WHERE id = 1")
+        making = maker.start("SELECT lakets._ensure_partitions(id, 1, 30) FROM lakets._chronotable_registry")
+        maker.wait_until_blocked()
+        began = time.monotonic()
+        writer.run("UPDATE devices SET seen = 1 WHERE id = 2")
+        writer.commit()
+        assert time.monotonic() - began < 1, "the first transaction is still open"
+        with pytest.raises(psycopg.errors.LockNotAvailable, match=r"public\.devices is written to") as refusal:
+            making.result(timeout=30)
+        assert refusal.value.diag.message_hint
+        maker.rollback()
+        assert one(db, chunks) == before
+
+        db.execute("UPDATE lakets._chronotable_registry SET chunk_interval = '12 hours'")
+        with ThreadPoolExecutor(1) as pool:
+            maintained = pool.submit(maintain, dsn)
+            time.sleep(1.5)
+            assert not maintained.done()
+            holder.commit()
+            (table,) = maintained.result(timeout=30)
+    assert (table.chunks_made, table.findings) == (one(db, chunks) - before, ())
+    assert table.chunks_made > 0

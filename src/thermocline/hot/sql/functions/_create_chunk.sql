@@ -1,5 +1,7 @@
 -- Makes one chunk: a table of its own by LIKE, REPLICA IDENTITY FULL, then ATTACH. (CREATE TABLE ... PARTITION OF would
 -- wait behind every open reader, and leaves do not inherit the replica identity.) Its creation is told to the stream.
+-- With a foreign key, ATTACH locks the table that is referred to against writers, and waits for those that are open: it gives
+-- way soon, or everybody who writes there would queue behind it.
 CREATE OR REPLACE FUNCTION lakets._create_chunk(
     p_chronotable_id int,
     p_range_start    timestamptz,
@@ -11,11 +13,13 @@ SET timezone = 'UTC'
 SET datestyle = 'ISO'
 AS $$
 DECLARE
-    v_table lakets._chronotable_registry;
-    v_type  text;
-    v_name  text;
-    v_chunk text;
-    v_oid   oid;
+    v_table  lakets._chronotable_registry;
+    v_type   text;
+    v_name   text;
+    v_chunk  text;
+    v_oid    oid;
+    v_attach text;
+    v_others text;
 BEGIN
     SELECT * INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id;
     SELECT format_type(a.atttypid, NULL) INTO STRICT v_type
@@ -45,10 +49,27 @@ BEGIN
         'CREATE TRIGGER trg_thermocline_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT'
         ' EXECUTE FUNCTION thermocline._chunk_truncated()', v_chunk);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER trg_thermocline_truncate', v_chunk);
-    EXECUTE format(
+    v_attach := format(
         'ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
         v_table.table_oid::regclass, v_chunk,
         lakets._bound_of(p_range_start, v_type), lakets._bound_of(p_range_end, v_type));
+    SELECT string_agg(DISTINCT confrelid::regclass::text, ', ') INTO v_others
+    FROM pg_constraint WHERE conrelid = v_table.table_oid AND contype = 'f' AND conparentid = 0;
+    IF v_others IS NULL THEN
+        EXECUTE v_attach;
+    ELSE
+        BEGIN
+            EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', v_table.table_oid::regclass);
+            PERFORM thermocline._give_way(v_attach);
+        EXCEPTION
+            WHEN lock_not_available THEN
+                RAISE EXCEPTION 'cannot make a chunk of %.% for [%, %): % is written to, and its writers are not kept waiting',
+                    v_table.schema_name, v_table.table_name, p_range_start, p_range_end, v_others
+                    USING ERRCODE = 'lock_not_available',
+                          HINT = 'Try again; `thermocline maintain` does so for some seconds. Look for long transactions in'
+                                 ' pg_stat_activity.';
+        END;
+    END IF;
     v_oid := v_chunk::regclass::oid;
 
     PERFORM thermocline._register_chunk(p_chronotable_id, v_oid, v_chunk, p_range_start, p_range_end);
