@@ -1,8 +1,7 @@
 -- Leaves a mark for a row that was written to the past: the moment and the keys of every RollUp while a transaction has few of
--- them, the hour once it has many. What it has marked by the hour it remembers in a setting of the transaction, where the
--- triggers' WHEN sees it; a rollback to a savepoint takes back both. Marks carry the transaction's id, by which a refresh
--- knows which it has seen. Whoever writes needs no right on them. Which table it is follows from what fired it: on a table
--- that is not ours it does nothing.
+-- them, the hours that lakets._to_be_marked has collected once it has many. Marks carry the transaction's id, by which a
+-- refresh knows which it has seen. Whoever writes needs no right on them. Which table it is follows from what fired it: on a
+-- table that is not ours it does nothing.
 CREATE OR REPLACE FUNCTION lakets._late_written() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -14,15 +13,16 @@ DECLARE
     c_pieces constant int := 100;
     v_id     int;
     v_time   text;
-    v_keys   text[];
-    v_names  text[];
+    v_told   boolean;
     v_row    jsonb;
     v_at     timestamptz;
     v_count  int;
-    v_hour   tstzrange;
+    v_hour   timestamptz;
+    v_hours  tstzmultirange;
     v_marked tstzmultirange;
 BEGIN
-    SELECT r.id, a.attname INTO v_id, v_time
+    SELECT r.id, a.attname, EXISTS (SELECT FROM lakets._rollup_registry g WHERE g.source_chronotable_id = r.id AND g.tracked)
+    INTO v_id, v_time, v_told
     FROM lakets._chronotable_registry r
     JOIN pg_partitioned_table p ON p.partrelid = r.table_oid
     JOIN pg_attribute a ON a.attrelid = r.table_oid AND a.attnum = p.partattrs[0]
@@ -30,19 +30,21 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;  -- a chunk that has left its table
     END IF;
-    v_count  := coalesce(nullif(current_setting('thermocline.marks_' || v_id, true), ''), '0')::int;
+    -- Counted as lakets._to_be_marked counts: if it has collected hours, more than c_exact rows come here, and the last of them
+    -- finds all hours.
+    v_count  := coalesce(nullif(current_setting('thermocline.marks_' || v_id, true), ''), '0')::int + 1;
     v_marked := coalesce(nullif(current_setting('thermocline.marked_' || v_id, true), ''), '{}')::tstzmultirange;
-    SELECT array_agg(DISTINCT k.key) FILTER (WHERE k.key IS NOT NULL), array_agg(DISTINCT g.name)
-    INTO v_keys, v_names
-    FROM lakets._rollup_registry g LEFT JOIN unnest(g.key_columns) k (key) ON true
-    WHERE g.source_chronotable_id = v_id AND g.tracked;
+    v_hours  := v_marked;
+    IF v_count > c_exact THEN
+        v_hours := v_hours
+                   + coalesce(nullif(current_setting('thermocline.hours_' || v_id, true), ''), '{}')::tstzmultirange;
+    END IF;
     FOREACH v_row IN ARRAY CASE TG_OP WHEN 'INSERT' THEN ARRAY[to_jsonb(NEW)] WHEN 'DELETE' THEN ARRAY[to_jsonb(OLD)]
                                       ELSE ARRAY[to_jsonb(OLD), to_jsonb(NEW)] END
     LOOP
         v_at := (v_row ->> v_time)::timestamptz;
-        CONTINUE WHEN v_at <@ v_marked;
-        IF v_names IS NOT NULL AND v_count < c_exact THEN
-            v_count := v_count + 1;
+        CONTINUE WHEN v_at <@ v_hours;
+        IF v_told AND v_count <= c_exact THEN
             INSERT INTO lakets._rollup_invalidation_log
                 (rollup_id, bucket_start, chronotable_id, first_time, last_time, keys, told)
             WITH known AS (
@@ -55,16 +57,21 @@ BEGIN
             -- For a RollUp that is being made and cannot be seen from here.
             SELECT NULL, NULL, v_id, v_at, v_at, NULL, (SELECT array_agg(id) FROM known);
         ELSE
-            v_hour   := tstzrange(date_bin('1 hour', v_at, '2000-01-01'), date_bin('1 hour', v_at, '2000-01-01') + interval '1 hour');
-            v_marked := v_marked + tstzmultirange(v_hour);
-            IF (SELECT count(*) FROM unnest(v_marked)) > c_pieces THEN
-                v_hour   := range_merge(v_marked);
-                v_marked := tstzmultirange(v_hour);
-            END IF;
-            PERFORM thermocline._mark_range(v_id, lower(v_hour), upper(v_hour), 'late_write');
-            PERFORM set_config('thermocline.marked_' || v_id, v_marked::text, true);
+            v_hour  := date_bin('1 hour', v_at, '2000-01-01');
+            v_hours := v_hours + tstzmultirange(tstzrange(v_hour, v_hour + interval '1 hour'));
         END IF;
     END LOOP;
+    IF v_hours <> v_marked THEN
+        IF (SELECT count(*) FROM unnest(v_hours)) > c_pieces THEN
+            v_hours := tstzmultirange(range_merge(v_hours));
+        END IF;
+        -- By the hour, or in a hundred pieces where that is less.
+        PERFORM thermocline._mark_range(v_id, g.t, least(g.t + s.step, upper(r)), 'late_write')
+        FROM unnest(v_hours - v_marked) r,
+             LATERAL (SELECT greatest(interval '1 hour', (upper(r) - lower(r)) / c_pieces) AS step) s,
+             generate_series(lower(r), upper(r) - interval '1 microsecond', s.step) g (t);
+        PERFORM set_config('thermocline.marked_' || v_id, v_hours::text, true);
+    END IF;
     PERFORM set_config('thermocline.marks_' || v_id, v_count::text, true);
     RETURN NULL;
 END

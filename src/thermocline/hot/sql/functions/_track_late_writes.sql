@@ -1,7 +1,7 @@
 -- Puts the triggers on a ChronoTable that leave marks for RollUps. One set per table, from its making on, however many RollUps
 -- it has. They are of rows, so chunks have them too, whoever attaches them, and COPY keeps its speed. WHEN is evaluated in
--- C: a fresh row costs a comparison, and a late one in a range that this transaction has marked costs another. By the clock and
--- not by now(), so that no transaction can carry a row past it; in UTC whatever the session's zone is.
+-- C: a fresh row costs a comparison, and a late one in the hour that was marked last costs another. By the clock and not by now(), so
+-- that no transaction can carry a row past it; in UTC whatever the session's zone is.
 CREATE OR REPLACE FUNCTION lakets._track_late_writes(p_chronotable_id int) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -19,12 +19,14 @@ BEGIN
     SELECT atttypid = 'timestamptz'::regtype INTO STRICT v_aware
     FROM pg_attribute WHERE attrelid = v_table.table_oid AND attname = v_table.time_column;
     v_late := format(
-        '(%%s.%1$I < clock_timestamp() %2$s- interval %3$L AND NOT %%s.%1$I::timestamp%4$s <@'
-        ' coalesce(nullif(current_setting(%5$L, true), ''''), ''{}'')::tstzmultirange)',
+        '(%%1$s.%1$I < clock_timestamp() %2$s- interval %3$L AND date_bin(''1 hour'', %%1$s.%1$I%4$s, ''2000-01-01 00:00+00'')'
+        ' <> to_timestamp(coalesce(nullif(current_setting(%5$L, true), ''''), ''-infinity'')::float8)'
+        ' AND lakets._to_be_marked(%6$s, %%1$s.%1$I%4$s))',
         v_table.time_column, CASE WHEN v_aware THEN '' ELSE 'AT TIME ZONE ''UTC'' ' END, v_table.late_after,
-        CASE WHEN v_aware THEN 'tz' ELSE ' AT TIME ZONE ''UTC''' END, 'thermocline.marked_' || p_chronotable_id);
-    v_new := format(v_late, 'NEW', 'NEW');
-    v_old := format(v_late, 'OLD', 'OLD');
+        CASE WHEN v_aware THEN '' ELSE '::timestamp AT TIME ZONE ''UTC''' END, 'thermocline.hour_' || p_chronotable_id,
+        p_chronotable_id);
+    v_new := format(v_late, 'NEW');
+    v_old := format(v_late, 'OLD');
     FOR v_one IN
         SELECT * FROM (VALUES
             ('trg_lakets_rollup_bulk_invalidation', 'INSERT', v_new),
