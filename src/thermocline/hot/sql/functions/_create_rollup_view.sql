@@ -1,5 +1,7 @@
 -- Three arms of one statement, so of one snapshot: exact at any moment, also while a refresh runs. The watermark is a scalar
--- sub-select, evaluated once, so that chunks below it are pruned.
+-- sub-select, evaluated once, so that chunks below it are pruned. So is whether anything is pending: a stored row is looked up among
+-- the pending keys only if there are some. NULL is never among them. BETWEEN says nothing new; it makes an index that begins with
+-- the key look as selective as it is, where PostgreSQL has no idea how short a bucket is.
 CREATE OR REPLACE FUNCTION lakets._create_rollup_view(p_name text, p_raw_query text, p_path text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -12,7 +14,9 @@ DECLARE
     v_time   regtype;
     v_bucket regtype;
     v_mark   text;
-    v_same   text;
+    v_stored text;
+    v_keys   text;
+    v_null   text;
     v_rows   text;
     v_raw    text := rtrim(p_raw_query, E'; \n\t');
 BEGIN
@@ -22,31 +26,42 @@ BEGIN
     SELECT atttypid INTO STRICT v_bucket FROM pg_attribute
     WHERE attrelid = v_rollup.rollup_oid AND attname = v_rollup.bucket_column;
     v_mark := format('(SELECT lakets._rollup_watermark(%L))', p_name);
-    SELECT string_agg(format(' AND p.keys -> %L = to_jsonb(t.%I)', k.source, k.target), ''),
-           string_agg(format(' AND x.%1$I = (p.keys ->> %2$L)::%3$s', k.source, k.source, format_type(a.atttypid, a.atttypmod)), '')
-    INTO v_same, v_rows
-    FROM unnest(v_rollup.key_columns, v_rollup.group_columns) k (source, target)
-    JOIN pg_attribute a ON a.attrelid = v_rollup.source_oid AND a.attname = k.source;
+    SELECT string_agg(CASE WHEN c.common THEN format('t.%I', k.target) ELSE format('to_jsonb(t.%I)', k.target) END, ', ' ORDER BY k.n),
+           string_agg(CASE WHEN c.common THEN c.value ELSE format('p.keys -> %L', k.source) END, ', ' ORDER BY k.n),
+           string_agg(format('t.%I IS NULL', k.target), ' OR ' ORDER BY k.n),
+           string_agg(format(' AND x.%I = %s', k.source, c.value), '' ORDER BY k.n)
+               || coalesce(string_agg(format(' AND x.%1$I BETWEEN %2$s AND %2$s', k.source, c.value), '' ORDER BY k.n)
+                               FILTER (WHERE c.common), '')
+    INTO v_stored, v_keys, v_null, v_rows
+    FROM unnest(v_rollup.key_columns, v_rollup.group_columns) WITH ORDINALITY k (source, target, n)
+    JOIN pg_attribute a ON a.attrelid = v_rollup.source_oid AND a.attname = k.source,
+    LATERAL (SELECT thermocline._is_common_type(a.atttypid) AS common,
+                    format('(p.keys ->> %L)::%s', k.source, format_type(a.atttypid, a.atttypmod)) AS value) c;
     IF v_raw IS NULL THEN
         v_raw := thermocline._rollup_query(v_id, format(
             'SELECT * FROM %%s x WHERE x.%I >= %s', v_rollup.source_time_column, thermocline._in_utc(v_mark, v_time)));
     END IF;
     PERFORM set_config('search_path', p_path, true);
     EXECUTE format(
-        'CREATE OR REPLACE VIEW %1$s AS'
-        ' SELECT t.* FROM %2$s t WHERE t.%3$I < %4$s AND NOT EXISTS (SELECT FROM lakets._rollup_pending(%5$s) p'
-        ' WHERE %6$s = t.%3$I AND (p.keys IS NULL%7$s))'
-        ' AND ((SELECT isempty(lakets._rollup_incomplete(%5$s))) OR NOT %10$s <@ (SELECT lakets._rollup_incomplete(%5$s)))'
+        'CREATE OR REPLACE VIEW %1$s AS SELECT t.* FROM %2$s t WHERE t.%3$I < %4$s'
+        ' AND ((SELECT isempty(lakets._rollup_hidden(%5$s))) OR NOT %6$s <@ (SELECT lakets._rollup_hidden(%5$s)))%7$s'
         ' UNION ALL %8$s UNION ALL %9$s',
         v_rollup.realtime_view, v_rollup.rollup_oid::regclass, v_rollup.bucket_column, thermocline._in_utc(v_mark, v_bucket), v_id,
-        thermocline._in_utc('p.bucket', v_bucket), coalesce(' OR (true' || v_same || ')', ''),
+        CASE WHEN v_bucket = 'timestamptz'::regtype THEN format('t.%I', v_rollup.bucket_column)
+             ELSE format('t.%I::timestamp AT TIME ZONE ''UTC''', v_rollup.bucket_column) END,
+        CASE WHEN v_keys IS NOT NULL THEN format(
+            ' AND (NOT (SELECT lakets._has_pending_keys(%1$s)) OR %2$s OR ((t.%3$I, %4$s) IN'
+            ' (SELECT %5$s, %6$s FROM lakets._rollup_pending(%1$s) p WHERE p.keys IS NOT NULL)) IS NOT TRUE)',
+            v_id, v_null, v_rollup.bucket_column, v_stored, thermocline._in_utc('p.bucket', v_bucket), v_keys) END,
         thermocline._rollup_query(v_id, format(
-            'SELECT s.* FROM lakets._rollup_pending(%1$s) p JOIN LATERAL (SELECT * FROM %%s x'
-            ' WHERE x.%2$I >= %3$s AND x.%2$I < %4$s AND (p.keys IS NULL%5$s)) s ON true',
-            v_id, v_rollup.source_time_column, thermocline._in_utc('p.bucket', v_time),
-            thermocline._in_utc('p.bucket_end', v_time), coalesce(' OR (true' || replace(v_rows, '%', '%%') || ')', ''))),
-        v_raw, CASE WHEN v_bucket = 'timestamptz'::regtype THEN format('t.%I', v_rollup.bucket_column)
-                    ELSE format('t.%I::timestamp AT TIME ZONE ''UTC''', v_rollup.bucket_column) END);
+            'SELECT s.* FROM lakets._rollup_pending(%1$s) p JOIN LATERAL ('
+            'SELECT * FROM %%1$s x WHERE x.%2$s >= %3$s AND x.%2$s < %4$s AND p.keys IS NULL%5$s) s ON true',
+            v_id, replace(quote_ident(v_rollup.source_time_column), '%', '%%'), thermocline._in_utc('p.bucket', v_time),
+            thermocline._in_utc('p.bucket_end', v_time), CASE WHEN v_rows IS NOT NULL THEN format(
+                ' UNION ALL SELECT * FROM %%1$s x WHERE x.%1$s >= %2$s AND x.%1$s < %3$s AND p.keys IS NOT NULL%4$s',
+                replace(quote_ident(v_rollup.source_time_column), '%', '%%'), thermocline._in_utc('p.bucket', v_time),
+                thermocline._in_utc('p.bucket_end', v_time), replace(v_rows, '%', '%%')) END)),
+        v_raw);
     PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
 EXCEPTION
     WHEN syntax_error_or_access_rule_violation OR datatype_mismatch OR undefined_table OR undefined_column THEN

@@ -1,5 +1,6 @@
--- Fills a RollUp that is empty. What the query sees and what it has seen are of one snapshot: it is one statement. Buckets that have
--- lost rows already are left out and noted as incomplete; nothing is shown of them, also from above the watermark.
+-- Fills a RollUp that is empty. What it has seen is noted before the query runs: a mark that comes in between is seen to now and once
+-- more at the first refresh. Buckets that have lost rows already are left out and noted as incomplete; nothing is shown of
+-- them, also from above the watermark.
 CREATE OR REPLACE FUNCTION lakets._materialise(p_rollup_id int) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -21,13 +22,12 @@ BEGIN
         v_rows := format('SELECT * FROM %%s x WHERE NOT x.%s::timestamptz <@ %L::tstzmultirange',
                          replace(quote_ident(v_rollup.source_time_column), '%', '%%'), v_lost);
     END IF;
-    EXECUTE format(
-        'WITH made AS (INSERT INTO %s %s RETURNING %I::timestamptz AS b)'
-        ' SELECT pg_current_snapshot(), max(b) FILTER (WHERE b <= now()) FROM made',
-        v_rollup.rollup_oid::regclass, thermocline._rollup_query(p_rollup_id, v_rows), v_rollup.bucket_column)
-    INTO v_seen, v_newest;
+    v_seen := thermocline._without_mine(pg_current_snapshot());
+    EXECUTE format('INSERT INTO %s %s', v_rollup.rollup_oid::regclass, thermocline._rollup_query(p_rollup_id, v_rows));
+    EXECUTE format('SELECT max(%1$I) FROM %2$s WHERE %1$I <= now()', v_rollup.bucket_column, v_rollup.rollup_oid::regclass)
+    INTO v_newest;
     UPDATE lakets._rollup_registry
-    SET seen = thermocline._without_mine(v_seen), frontier_at = now(), frontier_xid = pg_current_xact_id(),
+    SET seen = v_seen, frontier_at = now(), frontier_xid = pg_current_xact_id(),
         watermark = greatest(least(v_newest, v_whole), upper(v_lost)), complete_until = v_whole, incomplete = v_lost
     WHERE id = p_rollup_id;
 END

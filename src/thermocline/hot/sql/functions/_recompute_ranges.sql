@@ -1,5 +1,5 @@
--- Computes the buckets of whole ranges anew, a hundred ranges at a time: what is there goes, what the source says now comes.
--- Ranges begin and end with buckets.
+-- Computes the buckets of whole ranges anew: what is there goes, what the source says now comes. Ranges begin and end with buckets.
+-- Wide ranges and few are taken one by one, so that each is planned for the chunks that it has; many narrow ones a hundred at a time.
 CREATE OR REPLACE FUNCTION thermocline._recompute_ranges(p_rollup_id int, p_ranges tstzrange[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -8,9 +8,11 @@ SET jit = off
 AS $$
 DECLARE
     c_batch  constant int := 100;
+    c_few    constant int := 4;
     v_rollup lakets._rollup_registry;
     v_time   regtype;
     v_bucket regtype;
+    v_single boolean;
     v_some   tstzrange[];
 BEGIN
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = p_rollup_id;
@@ -18,17 +20,34 @@ BEGIN
     WHERE attrelid = v_rollup.source_oid AND attname = v_rollup.source_time_column;
     SELECT atttypid INTO STRICT v_bucket FROM pg_attribute
     WHERE attrelid = v_rollup.rollup_oid AND attname = v_rollup.bucket_column;
-    FOR v_some IN
-        SELECT array_agg(r.range) FROM unnest(p_ranges) WITH ORDINALITY r (range, n) GROUP BY (r.n - 1) / c_batch ORDER BY 1
+    FOR v_single, v_some IN
+        WITH ranges AS (
+            SELECT r.range, cardinality(p_ranges) <= c_few
+                            OR coalesce(upper(r.range) - lower(r.range) >= c_batch * v_rollup.bucket_interval, true) AS single
+            FROM unnest(p_ranges) r (range)
+        ), numbered AS (
+            SELECT *, row_number() OVER (PARTITION BY single ORDER BY range) - 1 AS n FROM ranges
+        )
+        SELECT single, array_agg(range) FROM numbered
+        GROUP BY single, n / CASE WHEN single THEN 1 ELSE c_batch END ORDER BY 2
     LOOP
+        IF v_single THEN
+            EXECUTE format('DELETE FROM %1$s t WHERE t.%2$I >= $1::%3$s AND t.%2$I < $2::%3$s',
+                           v_rollup.rollup_oid::regclass, v_rollup.bucket_column, v_bucket)
+            USING coalesce(lower(v_some[1]), '-infinity'), coalesce(upper(v_some[1]), 'infinity');
+            EXECUTE format('INSERT INTO %s %s', v_rollup.rollup_oid::regclass, thermocline._rollup_query(p_rollup_id, format(
+                'SELECT * FROM %%s x WHERE x.%1$s >= $1::%2$s AND x.%1$s < $2::%2$s',
+                replace(quote_ident(v_rollup.source_time_column), '%', '%%'), v_time)))
+            USING coalesce(lower(v_some[1]), '-infinity'), coalesce(upper(v_some[1]), 'infinity');
+            CONTINUE;
+        END IF;
         EXECUTE format(
-            'DELETE FROM %1$s t USING unnest($1) d (r)'
-            ' WHERE t.%2$I >= coalesce(lower(d.r), ''-infinity'')::%3$s AND t.%2$I < coalesce(upper(d.r), ''infinity'')::%3$s',
+            'DELETE FROM %1$s t USING unnest($1) d (r) WHERE t.%2$I >= lower(d.r)::%3$s AND t.%2$I < upper(d.r)::%3$s',
             v_rollup.rollup_oid::regclass, v_rollup.bucket_column, v_bucket) USING v_some;
         EXECUTE format('INSERT INTO %s %s', v_rollup.rollup_oid::regclass, thermocline._rollup_query(p_rollup_id, format(
             'SELECT s.* FROM unnest($1) d (r) JOIN LATERAL (SELECT * FROM %%s x'
-            ' WHERE x.%1$I >= coalesce(lower(d.r), ''-infinity'')::%2$s AND x.%1$I < coalesce(upper(d.r), ''infinity'')::%2$s) s ON true',
-            v_rollup.source_time_column, v_time))) USING v_some;
+            ' WHERE x.%1$s >= lower(d.r)::%2$s AND x.%1$s < upper(d.r)::%2$s) s ON true',
+            replace(quote_ident(v_rollup.source_time_column), '%', '%%'), v_time))) USING v_some;
     END LOOP;
 END
 $$;

@@ -3,9 +3,11 @@
 -- real-time view need no right on what this looks at.
 CREATE OR REPLACE FUNCTION lakets._rollup_pending(p_rollup_id int)
 RETURNS TABLE (bucket timestamptz, bucket_end timestamptz, keys jsonb)
-LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
+SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     v_rollup lakets._rollup_registry;
