@@ -197,6 +197,7 @@ def test_m14_progress_never_passes_what_is_flushed(synced: Lake) -> None:
     synced.assert_same()
 
 
+@pytest.mark.promise("000-17")
 def test_quiet_tables_and_a_flood_of_other_changes_move_progress(synced: Lake) -> None:
     synced.run(
         "CREATE TABLE other (x text)", "INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 30000)"
@@ -397,6 +398,7 @@ def test_busy_is_what_a_taken_feed_is() -> None:
     assert issubclass(FeedTaken, Busy)
 
 
+@pytest.mark.promise("000-09", "000-18")
 def test_the_stream_tells_when_a_chunk_was_last_written_to(synced: Lake) -> None:
     day = BASE + timedelta(days=1)
     synced.drain()

@@ -59,6 +59,7 @@ def test_a_drop_that_is_rolled_back_has_not_happened(metrics: Metrics) -> None:
     assert metrics.one("SELECT count(*) FROM thermocline.audit") == 0
 
 
+@pytest.mark.promise("000-15")
 def test_g13_an_empty_chunk_needs_a_receipt_and_goes_with_one(metrics: Metrics) -> None:
     with pytest.raises(psycopg.errors.RaiseException) as caught:
         metrics.drop(3)

@@ -392,6 +392,7 @@ def test_the_plan_lists_every_due_chunk_with_its_reason(metrics: Metrics) -> Non
     assert read_state(metrics.dsn, "other") == []
 
 
+@pytest.mark.promise("000-23")
 def test_g14_a_plan_is_carried_out_chunk_by_chunk_with_everything_checked_again(metrics: Metrics) -> None:
     metrics.ask("SELECT lakets.add_retention_policy('metrics', '2 days')")
     for day in range(3):

@@ -25,6 +25,7 @@ def drop(metrics: Metrics, *days: int) -> None:
         metrics.drop(day)
 
 
+@pytest.mark.promise("000-42")
 def test_a_late_row_is_refused_with_table_range_and_way_out(metrics: Metrics) -> None:
     drop(metrics, 0)
     with pytest.raises(psycopg.errors.RaiseException) as caught:

@@ -63,6 +63,7 @@ def test_every_type_and_odd_value_is_equal_on_both_sides(lake: Lake) -> None:
             )
 
 
+@pytest.mark.promise("000-15")
 def test_g13_an_idle_table_and_an_empty_chunk_are_proven(lake: Lake) -> None:
     with lake.feeding():
         empty = prover(lake).prove(lake.chunk_oid(3))
@@ -164,12 +165,14 @@ def test_g11_both_sides_have_as_many_rows_but_not_the_same(lake: Lake) -> None:
     assert (found.reason, found.message) == ("content_differs", "both have 52 rows, but not the same")
 
 
+@pytest.mark.promise("000-20")
 def test_a_feed_that_does_not_run_is_a_reason(lake: Lake) -> None:
     with pytest.raises(NotProven, match="has not come to") as behind:
         prover(lake, patience=0.2).prove(lake.chunk_oid())
     assert behind.value.reason == "feed_behind"
 
 
+@pytest.mark.promise("000-15")
 def test_g4_an_uncovered_chunk_and_an_unsynced_table_are_refused(lake: Lake) -> None:
     lake.run("DELETE FROM thermocline.chunk_copy")
     with pytest.raises(NotProven) as uncovered:

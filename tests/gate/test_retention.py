@@ -41,6 +41,24 @@ def test_plain_retention_of_a_table_that_is_not_synced_drops_outright(plain: Met
     assert run(plain, "execute_retention('metrics')") == 0
 
 
+@pytest.mark.promise("000-29")
+def test_plain_retention_brings_rollups_up_to_date_and_asks_for_no_proof(plain: Metrics) -> None:
+    plain.ask(
+        "SELECT lakets.create_rollup('hourly', 'SELECT lakets.time_bucket(''1 hour'', ts) AS bucket, sensor,"
+        " sum(v) AS total FROM metrics GROUP BY 1, 2', '1 hour')"
+    )
+    plain.ask(plain.late(0))
+    assert plain.ask("SELECT total FROM _rollup_hourly WHERE sensor = 99") == []
+    run(plain, "add_retention_policy('metrics', '3 days')")
+    assert run(plain, "execute_retention('metrics')") == 2
+    assert plain.ask("SELECT bucket, total FROM _rollup_hourly WHERE sensor = 99") == [(plain.start, 1.0)]
+    assert plain.ask("SELECT evidence ->> 'gated', row_count FROM thermocline.audit ORDER BY id") == [
+        ("false", 25),
+        ("false", 24),
+    ]
+
+
+@pytest.mark.promise("000-25")
 def test_a_synced_table_is_gated_whatever_the_policy(metrics: Metrics) -> None:
     run(metrics, "add_retention_policy('metrics', '1 day')")
     metrics.receipt(1)
@@ -49,6 +67,7 @@ def test_a_synced_table_is_gated_whatever_the_policy(metrics: Metrics) -> None:
     assert said(metrics) == [("NOTICE", "no_receipt")] * 3
 
 
+@pytest.mark.promise("000-26", "000-28")
 def test_tiered_retention_is_gated_although_nothing_is_synced(plain: Metrics) -> None:
     run(plain, "add_tiered_retention_policy('metrics', '1 day', '2 days')")
     assert run(plain, "execute_retention('metrics')") == 0
@@ -73,6 +92,7 @@ def test_a_table_that_is_synced_between_the_decision_and_the_drop_is_gated(plain
     assert plain.ask("SELECT forced, reason FROM thermocline.audit") == [(True, "by force")]
 
 
+@pytest.mark.promise("000-30")
 def test_force_skips_the_gate_and_is_audited(metrics: Metrics) -> None:
     run(metrics, "add_tiered_retention_policy('metrics', '1 day', '4 days')")
     assert run(metrics, "execute_retention('metrics')") == 0
@@ -247,6 +267,7 @@ def test_g19_a_call_in_an_older_snapshot_drops_nothing(plain: Metrics) -> None:
 # ---- tiered ----------------------------------------------------------------------------------
 
 
+@pytest.mark.promise("000-03", "000-08")
 def test_tier_chunk_flags_and_removes_nothing(metrics: Metrics) -> None:
     assert run(metrics, f"tier_chunk('{metrics.name()}')") is False
     assert said(metrics) == [("NOTICE", "no_receipt")]
@@ -273,6 +294,7 @@ def test_the_lock_of_tier_chunk_ends_with_the_call(metrics: Metrics) -> None:
     assert metrics.status() == "tiered"
 
 
+@pytest.mark.promise("000-40")
 def test_a_late_write_to_a_tiered_chunk_puts_it_back_under_the_gate(metrics: Metrics) -> None:
     run(metrics, "add_tiered_retention_policy('metrics', '1 day', '4 days')")
     metrics.receipt()

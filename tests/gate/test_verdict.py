@@ -76,6 +76,7 @@ CASES = [
 ]
 
 
+@pytest.mark.promise("000-14", "000-20")
 def test_g4_g5_g7_g8_g9_g10_g16_g17_g20_g21_each_reason_alone_refuses(metrics: Metrics) -> None:
     """Found by the one re-check, however it came about."""
     metrics.receipt()
@@ -89,6 +90,26 @@ def test_g4_g5_g7_g8_g9_g10_g16_g17_g20_g21_each_reason_alone_refuses(metrics: M
         metrics.ask("ROLLBACK")
     assert found == CASES
     assert metrics.codes() == [], "every one was undone"
+
+
+@pytest.mark.promise("000-16")
+def test_g2_positions_are_a_report_and_never_the_proof(metrics: Metrics) -> None:
+    """Neither a feed that is far ahead lets a chunk go, nor one that seems behind keeps it: receipt and rows decide."""
+    compared = (
+        "SELECT t.committed_lsn >= m.last_write_lsn FROM lakets._chunk_metadata m, wal2delta.tables t"
+        " WHERE m.chunk_oid = %s"
+    )
+    metrics.ask("UPDATE lakets._chunk_metadata SET last_write_lsn = '0/1'")
+    assert metrics.one(compared, metrics.chunk()) is True
+    assert metrics.codes() == ["no_receipt"]
+    metrics.receipt()
+    oldest(metrics, "UPDATE {chunk} SET v = 99 WHERE sensor = 1")
+    assert metrics.one(compared, metrics.chunk()) is True
+    assert metrics.codes() == ["changed_since_receipt"]
+    metrics.receipt()
+    metrics.ask("UPDATE lakets._chunk_metadata SET last_write_lsn = 'FFFF/0'")
+    assert metrics.one(compared, metrics.chunk()) is False
+    assert metrics.codes() == []
 
 
 @pytest.mark.parametrize(
