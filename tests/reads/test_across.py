@@ -122,6 +122,28 @@ def test_history_and_current_are_what_the_lake_has(lake: Lake, table: str) -> No
     assert count == 12
 
 
+@pytest.mark.promise("004-36")
+def test_a_rollup_is_read_by_its_name(lake: Lake, table: str) -> None:
+    """All of it is in PostgreSQL; the lake has it too once it is synced, with every refresh."""
+    name, source = (
+        f"of_{table}",
+        f"SELECT lakets.time_bucket(''1 day'', ts) AS day, count(*) AS n FROM {table} GROUP BY 1",
+    )
+    lake.run(f"SELECT lakets.create_rollup('{name}', '{source}', '1 day')")
+    reader, stored = lake.stack.reader(), f"_rollup_{name}"
+    assert rows(lake, stored) == aware(lake.run(f"TABLE {stored}"))
+    lake.run(f"SELECT lakets.enable_sync('{name}')")
+    lake.drain()
+    lake.run(f"INSERT INTO {table} VALUES ('{BASE}', 1, 1, 'late')", f"SELECT lakets.refresh_rollup('{name}')")
+    lake.drain()
+    now = aware(lake.run(f"TABLE {stored}"))
+    assert Counter(tuple(row) for row in reader.current(f"public.{stored}").collect()) == now
+    assert rows(lake, stored) == now
+    _, ((total,),) = reader.answer(f"SELECT sum(n) FROM {stored}", 10)
+    assert total == lake.run(f"SELECT count(*) FROM {table}")[0][0]
+    lake.run(f"SELECT lakets.drop_rollup('{name}')")
+
+
 def test_a_drop_that_the_feed_has_not_passed_is_read_at_its_receipt(lake: Lake, table: str) -> None:
     before = rows(lake, table)
     ((oid, name),) = lake.run(

@@ -3,12 +3,16 @@ CREATE OR REPLACE FUNCTION lakets._cdf_committed_lsn(p_shadow_name text) RETURNS
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
+    WITH named AS (
+        SELECT r.id FROM lakets._chronotable_registry r
+        WHERE p_shadow_name IN (r.table_name, r.schema_name || '.' || r.table_name, r.shadow_table_name)
+        UNION ALL
+        SELECT -g.id FROM lakets._rollup_registry g
+        WHERE p_shadow_name IN (g.name, '_rollup_' || g.name, g.rollup_table, g.shadow_table_name)
+    )
     SELECT s.committed_lsn
-    FROM thermocline.synced_table s JOIN lakets._chronotable_registry r ON r.id = s.chronotable_id
-    WHERE s.status = 'STREAMING'
-      AND p_shadow_name IN (r.table_name, r.schema_name || '.' || r.table_name, r.shadow_table_name)
-      AND (SELECT count(*) FROM lakets._chronotable_registry o
-           WHERE p_shadow_name IN (o.table_name, o.schema_name || '.' || o.table_name, o.shadow_table_name)) = 1
+    FROM thermocline.synced_table s JOIN named n ON n.id = s.chronotable_id
+    WHERE s.status = 'STREAMING' AND (SELECT count(*) FROM named) = 1
 $$;
 
 COMMENT ON FUNCTION lakets._cdf_committed_lsn(text) IS

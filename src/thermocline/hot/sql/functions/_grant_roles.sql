@@ -37,12 +37,13 @@ BEGIN
     REVOKE ALL ON thermocline.seal FROM lakets_read, lakets_admin;
     GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA lakets TO lakets_admin;
     GRANT INSERT, UPDATE, DELETE ON thermocline.synced_table, thermocline.chunk_copy, thermocline.detaching,
-        thermocline.dropped_range, thermocline.receipt TO lakets_admin;
+        thermocline.dropped_range, thermocline.receipt, thermocline.schedule TO lakets_admin;
     -- Not who and when: those are what they are.
     GRANT INSERT (action, object, chronotable_id, range_start, range_end, row_count, bytes, forced, reason, evidence)
         ON thermocline.audit TO lakets_admin;
     GRANT USAGE ON ALL SEQUENCES IN SCHEMA lakets, thermocline TO lakets_admin;
-    GRANT EXECUTE ON FUNCTION thermocline._tell(jsonb), thermocline._chunk_truncated() TO lakets_admin;
+    GRANT EXECUTE ON FUNCTION thermocline._tell(jsonb), thermocline._chunk_truncated(), thermocline._rollup_truncated()
+        TO lakets_admin;
     GRANT EXECUTE ON FUNCTION thermocline._cached_series(int) TO lakets_read, lakets_admin;
     BEGIN
         EXECUTE format('GRANT CREATE ON DATABASE %I TO lakets_admin', current_database());  -- for the publication

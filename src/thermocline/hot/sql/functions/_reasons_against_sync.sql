@@ -1,4 +1,4 @@
--- What speaks against sending a ChronoTable's changes to the lake, every reason at once; each names its column.
+-- What speaks against sending a table's changes to the lake, every reason at once; each names its column.
 CREATE OR REPLACE FUNCTION thermocline._reasons_against_sync(p_table oid) RETURNS text[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -36,6 +36,8 @@ AS $$
         SELECT format('its partition %s is not a chunk that Thermocline has made, so its rows would not be copied',
                       f.partition::regclass)
         FROM thermocline._foreign_partitions(p_table) f
+        UNION ALL
+        SELECT 'it is unlogged' FROM pg_class WHERE oid = p_table AND relpersistence <> 'p'
         UNION ALL
         SELECT format('its partition %s is unlogged', i.inhrelid::regclass)
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid

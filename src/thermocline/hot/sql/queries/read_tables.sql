@@ -1,1 +1,2 @@
-SELECT schema_name, table_name FROM lakets._chronotable_registry ORDER BY 1, 2;
+-- Everything that can be asked for by name: ChronoTables and RollUps.
+SELECT schema_name, table_name FROM thermocline.relation ORDER BY 1, 2;

@@ -1,0 +1,45 @@
+-- What a name stands for in enable_sync and disable_sync: a ChronoTable by schema and name, or a RollUp by the name that it was created
+-- with. An error if it is neither, both, or somebody else's.
+CREATE OR REPLACE FUNCTION thermocline._sync_target(
+    p_table_name   text,
+    p_schema_name  text,
+    OUT id         int,
+    OUT table_oid  oid,
+    OUT title      text,
+    OUT lake_table text
+)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_table  lakets._chronotable_registry;
+    v_rollup lakets._rollup_registry;
+    v_owner  oid;
+BEGIN
+    SELECT * INTO v_rollup FROM lakets._rollup_registry g WHERE g.name = p_table_name AND p_schema_name = 'public';
+    IF v_rollup.id IS NULL OR to_regclass(format('%I.%I', p_schema_name, p_table_name)) IN (
+           SELECT r.table_oid FROM lakets._chronotable_registry r) THEN
+        SELECT * INTO STRICT v_table FROM lakets._chronotable_registry r
+        WHERE r.id = lakets._chronotable_id(p_table_name, p_schema_name);
+    END IF;
+    IF v_rollup.id IS NOT NULL AND v_table.id IS NOT NULL THEN
+        RAISE EXCEPTION '% is ambiguous: there is a ChronoTable and a RollUp of that name', p_table_name
+            USING HINT = 'Rename the table, or make the RollUp anew under another name.';
+    END IF;
+    id := coalesce(v_table.id, -v_rollup.id);
+    table_oid := coalesce(v_table.table_oid, v_rollup.rollup_oid);
+    SELECT format('%s.%s', n.nspname, c.relname), c.relowner,
+           format('%s.lb_%s_history', thermocline._lake_name(n.nspname), thermocline._lake_name(c.relname))
+    INTO title, v_owner, lake_table
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = _sync_target.table_oid;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the table of the RollUp % was dropped by other means than lakets.drop_rollup', p_table_name
+            USING HINT = format('SELECT lakets.drop_rollup(%L) takes away what is left of it.', p_table_name);
+    ELSIF NOT pg_has_role(v_owner, 'USAGE') THEN
+        RAISE EXCEPTION 'must be owner of table %', title
+            USING ERRCODE = 'insufficient_privilege', HINT = format('It belongs to %I.', pg_get_userbyid(v_owner));
+    END IF;
+END
+$$;
+
+COMMENT ON FUNCTION thermocline._sync_target(text, text) IS 'The ChronoTable or RollUp that a name stands for.';
