@@ -67,6 +67,25 @@ def test_rows_and_sizes_are_filled(db: psycopg.Connection) -> None:
     assert ask(db, "SELECT sum(row_count) FROM lakets._chunk_metadata") == [(5010,)]
 
 
+@pytest.mark.promise("004-24")
+def test_when_a_chunk_was_modified_is_known_and_no_writer_waits_for_it(db: psycopg.Connection, dsn: str) -> None:
+    modified = "SELECT chunk_name, last_modified_at FROM lakets._chunk_metadata ORDER BY 1"
+    ask(db, "SELECT * FROM lakets._reconcile()")
+    before = dict(ask(db, modified))
+    assert None not in before.values()
+    with Session(dsn) as one, Session(dsn) as other:  # both in one chunk, both open
+        one.run("INSERT INTO m VALUES (now() - interval '3 days', 1)")
+        other.run("SET lock_timeout = '1ms'")
+        other.run("INSERT INTO m VALUES (now() - interval '3 days', 2)")
+        other.commit()
+        one.commit()
+    db.execute(f"ANALYZE {chunk(3)}".encode())
+    ask(db, "SELECT * FROM lakets._reconcile()")
+    after = dict(ask(db, modified))
+    assert {name for name in after if after[name] != before[name]} == {f"public.{chunk(3)}"}
+    assert after[f"public.{chunk(3)}"] > before[f"public.{chunk(3)}"]
+
+
 def test_a_renamed_table_is_found_under_its_new_name_at_once(db: psycopg.Connection) -> None:
     db.execute("ALTER TABLE m RENAME TO n")
     chunks = ask(db, "SELECT count(*) FROM lakets.show_chunks('n')")

@@ -305,3 +305,29 @@ def test_r2_a_forced_drop_leaves_what_stays_exact(db: psycopg.Connection) -> Non
     ask(db, "SELECT thermocline._drop_chunk(%s, NULL, false, true)", middle)
     after = ask(db, "SELECT hour, device, total FROM _rollup_rt_hourly WHERE hour < now() - interval '3 days'")
     assert sorted(after, key=str) == sorted(before, key=str)
+
+
+@pytest.mark.slow
+def test_r1_a_year_of_hours_is_there_after_a_thousand_refreshes(db: psycopg.Connection) -> None:
+    """Retention has taken nearly all of the source; rows come late into what is left, and marks are made by hand."""
+    ask(db, "DELETE FROM m")
+    ask(
+        db,
+        "SELECT lakets._ensure_partitions(1, 1, 3, now() - interval '365 days', now())",
+    )
+    hours = "generate_series(date_trunc('hour', now()) - interval '365 days', now() - interval '1 hour', '1 hour') t"
+    ask(db, f"INSERT INTO m SELECT t, 'd', 1, 1 FROM {hours}")
+    make(db, "hourly", HOURLY, "1 hour")
+    ask(db, "SET lakets.max_drops_per_call = 1000")
+    drop_days(db, 3)
+    cut = one(db, "SELECT min(range_start) FROM lakets.show_chunks('m')")
+    kept = ask(db, "SELECT * FROM _rollup_hourly WHERE hour < %s ORDER BY 1", cut)
+    assert len(kept) > 361 * 24
+    for n in range(1000):
+        ask(db, "INSERT INTO m VALUES (%s + %s * interval '1 minute', 'd', 1, 1)", cut, n)
+        if n % 100 == 0:
+            ask(db, "SELECT lakets.invalidate_rollup_range('hourly', now() - interval '1 year', now())")
+        assert one(db, "SELECT lakets.refresh_rollup('hourly')")
+    assert ask(db, "SELECT * FROM _rollup_hourly WHERE hour < %s ORDER BY 1", cut) == kept
+    assert ask(db, "SELECT * FROM _rollup_rt_hourly WHERE hour < %s ORDER BY 1", cut) == kept
+    assert one(db, "SELECT sum(total) FROM _rollup_rt_hourly WHERE hour >= %s", cut) == one(db, "SELECT sum(v) FROM m")

@@ -141,6 +141,7 @@ def dirty(db: psycopg.Connection, since: datetime) -> list[str]:
     return [name for (name,) in ask(db, "SELECT chunk_name FROM lakets._get_dirty_chunks(1, %s)", since)]
 
 
+@pytest.mark.promise("004-25")
 def test_dirty_chunks_are_those_that_may_have_changed_since(db: psycopg.Connection) -> None:
     """Of the newest chunk with rows nobody can tell, so it is always among them."""
     since = one(db, "SELECT last_refreshed_at FROM lakets._rollup_registry")
