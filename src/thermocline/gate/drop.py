@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     CheckLake = Callable[[int], None]
+    # Called in the session that drops: before a chunk is touched, and in the transaction that drops it. What it raises
+    # keeps the chunk, as when the worker has lost its lease.
+    Fence = Callable[[Connection], None]
 
 log = logs.get(__name__)
 
@@ -80,15 +83,26 @@ def _candidate(row: dict[str, Any]) -> Candidate:
 
 
 def carry_out(
-    dsn: str, plan: Sequence[Planned], *, check_lake: CheckLake | None = None, patience: float = PATIENCE
+    dsn: str,
+    plan: Sequence[Planned],
+    *,
+    check_lake: CheckLake | None = None,
+    patience: float = PATIENCE,
+    fence: Fence | None = None,
 ) -> list[Outcome]:
     """Finish what was begun, then drop what the plan says, each chunk in a transaction of its own."""
-    outcomes = recover(dsn, check_lake=check_lake, patience=patience)
+    outcomes = recover(dsn, check_lake=check_lake, patience=patience, fence=fence)
     for line in plan:
         if line.verdict is Verdict.DROP:
             chunk = line.chunk
             dropped = drop_chunk(
-                dsn, chunk.chunk, gated=chunk.gated, reason=chunk.policy, check_lake=check_lake, patience=patience
+                dsn,
+                chunk.chunk,
+                gated=chunk.gated,
+                reason=chunk.policy,
+                check_lake=check_lake,
+                patience=patience,
+                fence=fence,
             )
             outcomes.append(dropped)
     merge_traps(dsn)
@@ -103,6 +117,7 @@ def drop_chunk(
     reason: str = "asked for",
     check_lake: CheckLake | None = None,
     patience: float = PATIENCE,
+    fence: Fence | None = None,
 ) -> Outcome:
     """Drop one chunk, by its oid, unless something speaks against it.
 
@@ -111,14 +126,16 @@ def drop_chunk(
     the chunk. `patience` is how many seconds each wait for other transactions may take.
     """
     with _session(dsn, patience) as session:
-        return _Drop(session, chunk, gated, reason, check_lake, patience).run()
+        return _Drop(session, chunk, gated, reason, check_lake, patience, fence).run()
 
 
-def recover(dsn: str, *, check_lake: CheckLake | None = None, patience: float = PATIENCE) -> list[Outcome]:
+def recover(
+    dsn: str, *, check_lake: CheckLake | None = None, patience: float = PATIENCE, fence: Fence | None = None
+) -> list[Outcome]:
     """Finish every drop that was begun and that nobody is working at: each chunk is dropped or attached again."""
     with _session(dsn, patience) as session:
         begun = session.execute(query("drop_unfinished")).fetchall()
-        drops = [_Drop(session, chunk, gated, reason, check_lake, patience) for chunk, gated, reason in begun]
+        drops = [_Drop(session, chunk, gated, reason, check_lake, patience, fence) for chunk, gated, reason in begun]
         return [outcome for drop in drops if (outcome := drop.resume())]
 
 
@@ -147,8 +164,10 @@ class _Drop:
         reason: str,
         check_lake: CheckLake | None,
         patience: float,
+        fence: Fence | None = None,
     ) -> None:
         self._session = session
+        self._fence = fence or (lambda _session: None)
         self._chunk = chunk
         self._gated = gated
         self._reason = reason
@@ -180,6 +199,9 @@ class _Drop:
     def _begin(self) -> Outcome:
         against = self._look_at_lake() or self._verdict()
         place = self._place()
+        held = None if against else self._trying(lambda: self._fence(self._session))
+        if held:
+            return self._ended(Result.DEFERRED, held)
         if against or place is None:
             return self._ended(Result.STAYS, against or _GONE)
         crash_point("drop.planned")
@@ -211,6 +233,7 @@ class _Drop:
 
     def _drop(self) -> None:
         with self._session.transaction():
+            self._fence(self._session)
             self._run("drop_one", gated=self._gated, reason=self._reason)
             crash_point("drop.before_commit")
 
@@ -271,6 +294,8 @@ class _Drop:
                 if self._session.closed:
                     raise
                 return _refusal(error)
+            except ThermoclineError as error:  # the fence
+                return Reason(error.code, error.message, error.next_step)
 
     def _look_at_lake(self) -> Reason | None:
         if not self._gated or self._check_lake is None:

@@ -111,7 +111,7 @@ class Lifecycle:
         """Flag the chunks that are due by the tiering policy and proven in the lake; nothing is removed."""
         lines = []
         if not dry_run:
-            self._refresh_rollups()
+            self.refresh_rollups()
         for one in self._residents():
             if not one.due or one.status != "active":
                 continue
@@ -140,14 +140,31 @@ class Lifecycle:
         """Drop what the retention policy no longer keeps, each chunk on proof; with `dry_run` only say so."""
         residents = {one.oid: one for one in self._residents()}
         if dry_run:
-            return [_foretold(self._line(one)) for one in self._plan()]
-        self._refresh_rollups()
+            return [_foretold(self._line(one)) for one in self.plan_retention()]
+        self.refresh_rollups()
         begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
-        for one in self._plan():
+        self.prove_due(news)
+        return self.carry_out(self.plan_retention(), begun=begun, residents=residents)
+
+    def prove_due(self, news: News = lambda _: None) -> None:
+        """A receipt for each chunk that is past retention and lacks nothing else."""
+        residents = {one.oid: one for one in self._residents()}
+        for one in self.plan_retention():
             if one.verdict is Verdict.STAYS and one.reason in _PROVABLE and one.chunk.chunk in residents:
                 self._verified(residents[one.chunk.chunk], news)
-        plan = self._plan()
-        carried = drop.carry_out(self._dsn, plan, check_lake=self._prover.look, patience=self._patience)
+
+    def carry_out(
+        self,
+        plan: Sequence[Planned],
+        *,
+        begun: Sequence[Outcome] = (),
+        residents: dict[int, _Resident] | None = None,
+        fence: drop.Fence | None = None,
+    ) -> list[ChunkLine]:
+        """Drop exactly what the plan says; each chunk is checked again, and `fence` is asked in its transaction."""
+        residents = residents if residents is not None else {one.oid: one for one in self._residents()}
+        look = self._prover.look
+        carried = drop.carry_out(self._dsn, plan, check_lake=look, patience=self._patience, fence=fence)
         lines = {one.chunk.chunk: self._line(one) for one in plan}
         for outcome in (*begun, *carried):
             chunk = outcome.chunk
@@ -157,13 +174,14 @@ class Lifecycle:
                 lines[chunk] = _ended(lines[chunk], outcome)
         return sorted(lines.values(), key=lambda line: line.range_start)
 
-    def _refresh_rollups(self) -> None:
+    def refresh_rollups(self) -> None:
         """What they still need stays, so they are brought up to date first."""
         with connect(self._dsn) as session:
             session.execute(query("lifecycle_refresh"), {"table": self._name, "schema": self._schema})
 
-    def _plan(self) -> list[Planned]:
-        return plan_drops(drop.read_state(self._dsn, self._name, self._schema, with_rows=True))
+    def plan_retention(self, most: int | None = None) -> list[Planned]:
+        """A line for each chunk that is past retention; at most so many of them are to be dropped."""
+        return plan_drops(drop.read_state(self._dsn, self._name, self._schema, with_rows=True), most)
 
     def _line(self, planned: Planned) -> ChunkLine:
         chunk = planned.chunk

@@ -23,6 +23,9 @@ _PATIENCE = 10.0
 _PAUSE = 0.2
 
 
+_FAILED = "it could not be seen to"
+
+
 @dataclass(frozen=True)
 class Finding:
     """A table or a chunk that was not as it is registered, and what became of it."""
@@ -35,6 +38,11 @@ class Finding:
     def open(self) -> bool:
         """Whether somebody has to decide."""
         return self.done.startswith("left alone")
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is an error that was met, which may pass."""
+        return self.finding.startswith(_FAILED)
 
 
 @dataclass(frozen=True)
@@ -105,4 +113,4 @@ def _failed(session: Connection, title: str, error: psycopg.Error) -> Finding:
         raise error
     said = error.diag.message_primary or str(error)
     hint = error.diag.message_hint or "remove what is in the way; it is tried again"
-    return Finding(title, f"it could not be seen to: {said}", f"left alone: {hint}")
+    return Finding(title, f"{_FAILED}: {said}", f"left alone: {hint}")

@@ -1,0 +1,1 @@
+SELECT r.id FROM lakets._chronotable_registry r ORDER BY r.id;

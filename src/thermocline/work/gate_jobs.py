@@ -1,0 +1,141 @@
+"""Jobs of the gate: compare chunks with the lake, flag those that are due, drop those past retention."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from thermocline.gate.drop_plan import Verdict
+from thermocline.work.job import MAINTENANCE, Hopeless, Line, Plan
+from thermocline.work.pacing import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from thermocline.gate.drop_plan import Planned
+    from thermocline.gate.lifecycle import ChunkLine, Lifecycle
+    from thermocline.stack import Stack
+    from thermocline.work.job import Target
+    from thermocline.work.units import Claim
+
+# Two threads that need Spark at once start it once.
+_STARTING = threading.Lock()
+# What a run can mend by itself: by a comparison with the lake, or by a refresh.
+_WORTH_A_RUN = ("would drop", "drop", "finish", "later")
+
+
+class _GateJob:
+    targets: ClassVar[str | None]
+    job_class: ClassVar[str | None] = MAINTENANCE
+    destructive: ClassVar[bool] = False
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    def _gate(self, target: Target, *, compares: bool) -> Lifecycle:
+        """Spark is started by the first comparison that needs it, not before."""
+        on_spark = compares and not self._stack.settings.work.in_process
+        with _STARTING:
+            return self._stack.lifecycle(target.table or "", on_spark=on_spark)
+
+    def _paced(self, target: Target, claim: Claim) -> Callable[[str], None]:
+        """Before each comparison: is the unit still ours, and does the budget have the chunk's bytes?"""
+        sizes = {chunk.chunk: chunk.bytes for chunk in self._stack.chunks(target.table or "")}
+        budget = Budget(self._stack.dsn, MAINTENANCE)
+
+        def before(chunk: str) -> None:
+            claim.check()
+            budget.spend(size=sizes.get(chunk, 0), operations=1, check=claim.check)
+
+        return before
+
+
+class Verify(_GateJob):
+    """Compares every resident chunk of a synced table with the lake; equal ones get a receipt."""
+
+    kind: ClassVar[str] = "verify"
+    targets: ClassVar[str | None] = "work_targets_synced"
+
+    def plan(self, target: Target, claim: Claim) -> Plan:
+        """Every resident chunk."""
+        claim.check()
+        chunks = self._stack.chunks(target.table or "")
+        return Plan(target, tuple(Line(one.chunk, "compare", "every resident chunk is compared") for one in chunks))
+
+    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
+        """A chunk that differs is for a person to look at: it is told as a failure."""
+        if not plan.lines:
+            return {"chunks": []}
+        lines = self._gate(plan.target, compares=True).verify(None, self._paced(plan.target, claim))
+        differing = [line for line in lines if line.reason == "content_differs"]
+        if differing:
+            raise Hopeless(
+                f"{differing[0].chunk} is not the same in the lake: {differing[0].message}",
+                next_step=differing[0].next_step,
+            )
+        return _told(lines)
+
+
+class Tier(_GateJob):
+    """Flags the chunks that the tiering policy has come to and that the lake provably holds."""
+
+    kind: ClassVar[str] = "tier"
+    targets: ClassVar[str | None] = "work_targets_tiering"
+
+    def plan(self, target: Target, claim: Claim) -> Plan:
+        """What is due; a chunk that has to stay is a line, too."""
+        claim.check()
+        gate = self._gate(target, compares=False)
+        gate.refresh_rollups()
+        lines = gate.tier(dry_run=True)
+        return Plan(target, _lines(lines), steps=any(line.verdict == "would tier" for line in lines))
+
+    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
+        """Compare, then flag."""
+        if not plan.steps:
+            return {"chunks": []}
+        return _told(self._gate(plan.target, compares=True).tier(news=self._paced(plan.target, claim)))
+
+
+class Retention(_GateJob):
+    """Drops the chunks that the retention policy no longer keeps, each only if the lake provably holds it."""
+
+    kind: ClassVar[str] = "retention"
+    targets: ClassVar[str | None] = "work_targets_retention"
+    destructive: ClassVar[bool] = True
+
+    def plan(self, target: Target, claim: Claim) -> Plan:
+        """What is due is compared with the lake first, so that the plan says what will really go."""
+        claim.check()
+        gate = self._gate(target, compares=False)
+        gate.refresh_rollups()
+        if any(line.verdict in _WORTH_A_RUN for line in gate.retention(dry_run=True)):
+            gated = any(one.chunk.gated for one in gate.plan_retention())
+            gate = self._gate(target, compares=gated)
+            gate.prove_due(self._paced(target, claim))
+        planned = gate.plan_retention(self._stack.settings.work.drops_per_run)
+        policy = planned[0].chunk.policy if planned else None
+        lines = tuple(Line(one.chunk.name, str(one.verdict), f"{one.reason}: {one.message}") for one in planned)
+        return Plan(target, lines, policy, steps=(gate, planned))
+
+    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
+        """Each drop asks the fence in its own transaction, so a worker that was overtaken drops nothing."""
+        steps: tuple[Lifecycle, Sequence[Planned]] = plan.steps
+        gate, planned = steps
+        if not any(one.verdict in (Verdict.DROP, Verdict.FINISH) for one in planned):
+            return {"chunks": [asdict(line) for line in plan.lines]}
+        told = _told(gate.carry_out(planned, fence=claim.fence))
+        claim.check()
+        return told
+
+
+def _lines(lines: Sequence[ChunkLine]) -> tuple[Line, ...]:
+    return tuple(Line(line.chunk, line.verdict, f"{line.reason}: {line.message}") for line in lines)
+
+
+def _told(lines: Sequence[ChunkLine]) -> dict[str, Any]:
+    counts: dict[str, int] = {}
+    for line in lines:
+        counts[line.verdict] = counts.get(line.verdict, 0) + 1
+    return counts | {"chunks": [asdict(line) for line in _lines(lines)]}

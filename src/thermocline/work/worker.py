@@ -1,0 +1,314 @@
+"""A node: threads that claim units and run their jobs until told to stop. One unit's failure is that unit's alone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from psycopg.types.json import Jsonb
+
+from thermocline import log as logs
+from thermocline.crash import crash_point
+from thermocline.errors import Busy, Refused, ThermoclineError, Unreachable
+from thermocline.hot import names
+from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
+from thermocline.masking import masked
+from thermocline.work import backoff, pacing, units
+from thermocline.work.job import Hopeless, Target
+from thermocline.work.keeper import Keeper
+from thermocline.work.units import Ending, Halted, LeaseLost, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from psycopg import Connection
+
+    from thermocline.config import WorkSettings
+    from thermocline.work.job import Job, Plan
+    from thermocline.work.units import Claim
+
+log = logs.get(__name__)
+GRACE = 30.0
+_BURY_SECONDS = 10.0
+_MOST_SKEW = 60.0
+
+
+class ClocksDiffer(Refused):
+    """The clocks of this machine and of the database differ by more than a minute, so nothing is removed."""
+
+    code = "work.clocks_differ"
+    next_step_by_default = "Set the clocks right, best by NTP; the work is tried again."
+
+
+class TableGone(Hopeless):
+    """The table was dropped while its work waited."""
+
+    code = "work.table_gone"
+    next_step_by_default = "Nothing to do if that was meant."
+
+
+@dataclass
+class Tally:
+    """What a node has done; `running` are the units that it is at."""
+
+    ended: dict[str, int] = field(default_factory=dict)
+    running: dict[int, str] = field(default_factory=dict)
+    lost: int = 0
+    last_error: str | None = None
+
+    @property
+    def broken(self) -> int:
+        """Attempts that failed, for now or for good."""
+        return sum(self.ended.get(how, 0) for how in ("retry", "failed", "dead"))
+
+
+def new_owner() -> str:
+    """A name for a node, never given twice."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+class Worker:
+    """Runs jobs. Each thread has a session of its own; the leases are kept by another thread."""
+
+    def __init__(
+        self,
+        dsn: str,
+        jobs: Mapping[str, Job],
+        settings: WorkSettings,
+        *,
+        kinds: Sequence[str] | None = None,
+        owner: str | None = None,
+        timeout: int = 10,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._dsn = dsn
+        self._jobs = {kind: job for kind, job in jobs.items() if kinds is None or kind in kinds}
+        self._settings = settings
+        self._timeout = timeout
+        self._wall_clock = wall_clock
+        self.owner = owner or new_owner()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._buried_at = float("-inf")
+        self._keeper = Keeper(dsn, lease=settings.lease, timeout=timeout)
+        self.tally = Tally()
+
+    def stop(self) -> None:
+        """Claim nothing more; what runs may finish."""
+        self._stop.set()
+
+    def run(self, *, once: bool = False, grace: float = GRACE) -> Tally:
+        """Until stopped, or with `once` until nothing is due. What is not finished in time is handed back."""
+        with self._keeper:
+            threads = [
+                threading.Thread(target=self._serve, args=(once,), name=f"work-{number}", daemon=True)
+                for number in range(self._settings.concurrency)
+            ]
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads) and not self._stop.wait(0.1):
+                pass
+            self._finish(threads, grace)
+        self.tally.lost = self._keeper.lost
+        return self.tally
+
+    def _finish(self, threads: Sequence[threading.Thread], grace: float) -> None:
+        deadline = time.monotonic() + grace
+        for thread in threads:
+            thread.join(max(0, deadline - time.monotonic()))
+        held = self._keeper.held
+        for claim in held:
+            claim.stop()
+        for thread in threads:  # a check or two later
+            thread.join(min(5.0, grace))
+        if any(thread.is_alive() for thread in threads):
+            self._hand_back(self._keeper.held)
+
+    def _hand_back(self, claims: Sequence[Claim]) -> None:
+        """Of work that does not come to a check: from now on the fence refuses it, and somebody else may begin."""
+        try:
+            with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
+                for claim in claims:
+                    log.warning("unit handed back", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
+                    claim.end(session, Ending(Status.PENDING, error="its node was stopped", counts=False))
+                    claim.lose()
+        except ThermoclineError as error:
+            log.warning("units not handed back", message=error.message)
+
+    # ---- one thread ----------------------------------------------------------------------------
+
+    def _serve(self, once: bool) -> None:
+        unsettled: list[tuple[Claim, Ending]] = []
+        tries = 0
+        while not self._stop.is_set() or unsettled:
+            try:
+                with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
+                    while unsettled:
+                        self._settle(session, *unsettled[-1])
+                        unsettled.pop()
+                    tries = 0
+                    if self._serve_session(session, once, unsettled):
+                        return
+            except (Unreachable, Busy) as error:
+                tries += 1
+                self.tally.last_error = error.message
+                log.warning("database not reached", code=error.code, message=error.message)
+                self._stop.wait(min(self._settings.poll * tries, 30))
+                unsettled = [(claim, ending) for claim, ending in unsettled if not claim.overdue]
+            except Exception as error:  # a node goes on, whatever it meets
+                self.tally.last_error = masked(f"{type(error).__name__}: {error}")
+                log.exception("unexpected")
+                if once:
+                    return
+                self._stop.wait(self._settings.poll)
+
+    def _serve_session(self, session: Connection, once: bool, unsettled: list[tuple[Claim, Ending]]) -> bool:
+        """Claim and run; true when there is nothing more to do."""
+        light = [kind for kind, job in self._jobs.items() if job.job_class is None]
+        while not self._stop.is_set():
+            self._bury(session)
+            worked = self._claim_and_run(session, light, unsettled)
+            for job_class in {job.job_class for job in self._jobs.values() if job.job_class and not worked}:
+                heavy = [kind for kind, job in self._jobs.items() if job.job_class == job_class]
+                with pacing.seat(session, job_class) as seat:
+                    worked = seat is not None and self._claim_and_run(session, heavy, unsettled)
+            if not worked and once:
+                return True
+            if not worked:
+                self._stop.wait(self._settings.poll)
+        return True
+
+    def _bury(self, session: Connection) -> None:
+        with self._lock:
+            if time.monotonic() - self._buried_at < min(_BURY_SECONDS, self._settings.lease):
+                return
+            self._buried_at = time.monotonic()
+        for number in units.bury(session):
+            log.error("unit is dead: its workers died", unit=number)
+            self._count("dead")
+
+    def _claim_and_run(self, session: Connection, kinds: Sequence[str], unsettled: list[tuple[Claim, Ending]]) -> bool:
+        if not kinds:
+            return False
+        claims = units.claim(session, self.owner, kinds, self._dsn, lease=self._settings.lease)
+        for claim in claims:
+            self._keeper.add(claim)
+            unsettled.append((claim, self._run(claim)))
+            self._settle(session, *unsettled[-1])
+            unsettled.pop()
+        return bool(claims)
+
+    def _settle(self, session: Connection, claim: Claim, ending: Ending) -> None:
+        """Write down how it ended, if it is still ours; what another one has taken over is discarded."""
+        crash_point("work.before_end")
+        try:
+            claim.end(session, ending)
+        except LeaseLost:
+            log.warning("lease lost", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
+            self._count("lost")
+        else:
+            self._count("retry" if ending.status is Status.PENDING and ending.counts else str(ending.status))
+        self._keeper.remove(claim)
+        self.tally.running.pop(claim.unit.id, None)
+
+    def _count(self, how: str) -> None:
+        with self._lock:
+            self.tally.ended[how] = self.tally.ended.get(how, 0) + 1
+
+    # ---- one unit ------------------------------------------------------------------------------
+
+    def _run(self, claim: Claim) -> Ending:
+        """The job of a unit; whatever goes wrong in it becomes the unit's ending."""
+        unit = claim.unit
+        began = time.monotonic()
+        self.tally.running[unit.id] = unit.kind
+        with structlog.contextvars.bound_contextvars(unit=unit.id, epoch=unit.epoch, kind=unit.kind, scope=unit.scope):
+            try:
+                result = self._carry_out(claim)
+            except (Halted, LeaseLost) as error:
+                ending = Ending(Status.PENDING, error=error.message, counts=False)
+            except Hopeless as error:
+                ending = Ending(Status.FAILED, error=_said(error))
+            except ThermoclineError as error:
+                ending = self._after_failure(claim, _said(error))
+            except Exception as error:  # one unit's failure is that unit's alone
+                log.exception("unexpected")
+                ending = self._after_failure(claim, masked(f"{type(error).__name__}: {error}"))
+            else:
+                ending = Ending(Status.DONE, result=result)
+            told = {"seconds": round(time.monotonic() - began, 3), "status": str(ending.status), "error": ending.error}
+            (log.info if ending.error is None else log.warning)("unit ended", attempt=unit.attempt, **told)
+            if ending.error is not None:
+                self.tally.last_error = ending.error
+            return ending
+
+    def _after_failure(self, claim: Claim, error: str) -> Ending:
+        unit = claim.unit
+        if unit.attempt >= unit.max_attempts:
+            return Ending(Status.DEAD, error=error)
+        return Ending(Status.PENDING, error=error, delay=backoff.wait_after(unit.attempt))
+
+    def _carry_out(self, claim: Claim) -> dict[str, Any]:
+        job = self._jobs[claim.unit.kind]
+        target = self._target(claim)
+        plan = job.plan(target, claim)
+        crash_point("work.planned")
+        number = self._store(job, plan, claim)
+        crash_point("work.plan_stored")
+        result = job.execute(plan, claim)
+        if number is not None:
+            with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
+                session.execute(query("work_end_plan"), {"plan": number, "outcome": Jsonb(result)})
+        return result
+
+    def _target(self, claim: Claim) -> Target:
+        unit = claim.unit
+        with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
+            if unit.destructive:
+                self._require_same_time(session)
+            if unit.table is None:
+                return Target()
+            row = session.execute(query("work_target"), {"id": unit.table}).fetchone()
+        if row is None:
+            raise TableGone(f"The ChronoTable with the id {unit.table} was dropped while its {unit.kind} work waited.")
+        structlog.contextvars.bind_contextvars(table=row[2])
+        return Target(unit.table, names.joined(row[0], row[1]), row[2])
+
+    def _require_same_time(self, session: Connection) -> None:
+        """Our own clock decides nothing, but one that is far off says that nobody looks after this machine."""
+        before = self._wall_clock()
+        row = session.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        skew = row[0] - (before + self._wall_clock()) / 2 if row else 0.0
+        if abs(skew) > _MOST_SKEW:
+            raise ClocksDiffer(f"The clock of this machine differs by {abs(skew):.0f} s from the database's.")
+
+    def _store(self, job: Job, plan: Plan, claim: Claim) -> int | None:
+        """Write the plan down before anything of it is done, as whoever owns the unit."""
+        if not plan.lines or not (job.destructive or job.job_class):
+            return None
+        unit = claim.unit
+        with connect(self._dsn, timeout=self._timeout) as session:
+            claim.fence(session)
+            values = {
+                "id": unit.id,
+                "epoch": unit.epoch,
+                "kind": unit.kind,
+                "table": unit.table,
+                "object": plan.target.shown,
+                "destructive": job.destructive,
+                "policy": plan.policy,
+                "lines": Jsonb(plan.stored),
+            }
+            row = session.execute(query("work_store_plan"), values).fetchone()
+        return row[0] if row else None
+
+
+def _said(error: ThermoclineError) -> str:
+    return masked(f"{error.message} {error.next_step} ({error.code})")

@@ -1,0 +1,132 @@
+"""Jobs for the tests of nodes, and a node as a process of its own that can be killed and put to sleep."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.questions import ask
+from thermocline.config import WorkSettings
+from thermocline.work.job import Line, Plan
+from thermocline.work.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from thermocline.work.job import Job, Target
+    from thermocline.work.units import Claim
+
+LEASE = 2.0
+# Every claim and every effect gets a number from one sequence, so that the order in which they happened is known.
+WATCHED = """
+CREATE SEQUENCE happened;
+CREATE TABLE claimed (n bigint DEFAULT nextval('happened'), unit bigint, epoch bigint, owner text);
+CREATE TABLE effect (n bigint DEFAULT nextval('happened'), unit bigint, epoch bigint, owner text);
+CREATE FUNCTION note_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.lease_epoch <> OLD.lease_epoch THEN
+        INSERT INTO public.claimed (unit, epoch, owner) VALUES (NEW.id, NEW.lease_epoch, NEW.owner);
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER watched BEFORE UPDATE ON thermocline.work_unit FOR EACH ROW EXECUTE FUNCTION note_claim();
+"""
+
+
+class Effect:
+    """Writes one row behind a fence, after a while: what a unit does to the world."""
+
+    kind: ClassVar[str] = "effect"
+    targets: ClassVar[str | None] = None
+    job_class: ClassVar[str | None] = None
+    destructive: ClassVar[bool] = False
+
+    def plan(self, target: Target, claim: Claim) -> Plan:
+        claim.check()
+        return Plan(target, (Line("effect", "write", "asked for"),))
+
+    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
+        assert [line.action for line in plan.lines] == ["write"]
+        payload = claim.unit.payload
+        if payload.get("kills"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if payload.get("fails"):
+            raise RuntimeError("it fails each time")
+        time.sleep(payload.get("seconds", 0))
+        with claim.fenced() as session:
+            values = (claim.unit.id, claim.unit.epoch, claim.owner)
+            session.execute("INSERT INTO effect (unit, epoch, owner) VALUES (%s, %s, %s)", values)
+        return {"effects": 1}
+
+
+def jobs() -> dict[str, Job]:
+    return {"effect": Effect()}
+
+
+def settings(**changes: Any) -> WorkSettings:
+    return WorkSettings(**({"lease": LEASE, "poll": 0.05} | changes))
+
+
+class Node:
+    """A worker in a process of its own."""
+
+    def __init__(self, dsn: str, *, owner: str, once: bool = False, **changes: Any) -> None:
+        told = {"dsn": dsn, "owner": owner, "once": once, "grace": changes.pop("grace", 5), "settings": changes}
+        here = Path(__file__).parent
+        self.process = subprocess.Popen(
+            [sys.executable, str(here / "stage.py"), json.dumps(told)],
+            env=os.environ | {"PYTHONPATH": str(here.parent)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = 60) -> str:
+        out, _ = self.process.communicate(timeout=seconds)
+        return out
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.communicate()
+
+
+def until(happened: Callable[[], Any], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.02)
+
+
+def require_no_zombie_wrote(db: psycopg.Connection) -> None:
+    """No effect of an epoch came after the claim of a later one."""
+    assert (
+        ask(
+            db,
+            "SELECT e.* FROM effect e JOIN claimed c ON c.unit = e.unit AND c.epoch > e.epoch AND c.n < e.n",
+        )
+        == []
+    )
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    worker = Worker(told["dsn"], jobs(), settings(**told["settings"]), owner=told["owner"])
+    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    tally = worker.run(once=told["once"], grace=told["grace"])
+    sys.stdout.write(json.dumps({"ended": tally.ended, "lost": tally.lost}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Nodes as real processes: killed, put to sleep, cut off from the database, stopped in good order."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from harness.crash_servers import crash_server
+from harness.questions import ask, one
+from work.stage import LEASE, WATCHED, Node, require_no_zombie_wrote, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def db(db: psycopg.Connection) -> psycopg.Connection:
+    db.execute(WATCHED.encode())
+    return db
+
+
+@pytest.fixture
+def nodes() -> Iterator[ExitStack]:
+    with ExitStack() as held:
+        yield held
+
+
+def started(nodes: ExitStack, dsn: str, owner: str, **options: Any) -> Node:
+    node = Node(dsn, owner=owner, **options)
+    nodes.callback(node.end)
+    return node
+
+
+def fill(db: psycopg.Connection, count: int, payload: dict[str, Any] | None = None, **fields: Any) -> None:
+    ask(
+        db,
+        "INSERT INTO thermocline.work_unit (kind, scope, payload, max_attempts)"
+        " SELECT 'effect', g::text, %s, %s FROM generate_series(1, %s) g",
+        json.dumps(payload or {}),
+        fields.get("max_attempts", 3),
+        count,
+    )
+
+
+def counts(db: psycopg.Connection) -> dict[str, int]:
+    return dict(ask(db, "SELECT status, count(*) FROM thermocline.work_unit GROUP BY status"))
+
+
+def owned_by(db: psycopg.Connection, owner: str) -> int:
+    return int(one(db, "SELECT count(*) FROM thermocline.work_unit WHERE owner = %s AND status = 'claimed'", owner))
+
+
+def put_to_sleep(db: psycopg.Connection, node: Node, owner: str) -> None:
+    """While it is at a unit, and once the server has carried out what it was told before."""
+    while True:
+        node.send(signal.SIGSTOP)
+        time.sleep(0.2)
+        if owned_by(db, owner):
+            return
+        node.send(signal.SIGCONT)
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_d1_d2_three_processes_share_a_thousand_units_one_killed_one_asleep(
+    db: psycopg.Connection, dsn: str, nodes: ExitStack
+) -> None:
+    """The sleeper wakes up after its lease, at units that others have taken over: nothing of it is written."""
+    fill(db, 1000, {"seconds": 0.01})
+    victim, sleeper, other = (started(nodes, dsn, name) for name in ("victim", "sleeper", "other"))
+    until(lambda: one(db, "SELECT count(DISTINCT owner) FROM effect") == 3)
+    put_to_sleep(db, sleeper, "sleeper")
+    put_to_sleep(db, victim, "victim")
+    victim.send(signal.SIGKILL)
+    held = ask(db, "SELECT id, owner FROM thermocline.work_unit WHERE status = 'claimed' AND owner <> 'other'")
+    assert {owner for _, owner in held} == {"victim", "sleeper"}
+    time.sleep(LEASE + 1)
+    until(lambda: counts(db).get("done", 0) == 1000 or all(
+        one(db, "SELECT owner FROM thermocline.work_unit WHERE id = %s", number) == "other" for number, _ in held
+    ))  # fmt: skip
+    sleeper.send(signal.SIGCONT)
+    until(lambda: counts(db) == {"done": 1000}, 120)
+    for node in (sleeper, other):
+        node.send(signal.SIGTERM)
+    told = json.loads(sleeper.wait())
+    other.wait()
+    assert told["lost"] + told["ended"].get("lost", 0) > 0, "the sleeper has found out"
+    require_no_zombie_wrote(db)
+    twice = ask(db, "SELECT unit FROM effect GROUP BY unit HAVING count(*) > 1")
+    assert {unit for (unit,) in twice} <= {unit for unit, owner in held}, "only what a dead worker had done already"
+    assert one(db, "SELECT count(DISTINCT unit) FROM effect") == 1000
+    attempts = dict(ask(db, "SELECT id, attempt FROM thermocline.work_unit WHERE attempt > 1"))
+    assert set(attempts) == {unit for unit, _ in held}, "nothing else was taken from anybody"
+    assert one(db, "SELECT count(DISTINCT owner) FROM effect") == 3
+
+
+def test_d3_a_unit_that_kills_its_worker_is_dead_after_its_attempts(
+    db: psycopg.Connection, dsn: str, nodes: ExitStack
+) -> None:
+    fill(db, 1, {"kills": True}, max_attempts=2)
+    for attempt in (1, 2):
+        node = started(nodes, dsn, f"victim {attempt}", lease=1)
+        node.wait()
+        assert node.process.returncode == -signal.SIGKILL
+    survivor = started(nodes, dsn, "survivor", lease=1)
+    until(lambda: counts(db) == {"dead": 1})
+    survivor.send(signal.SIGTERM)
+    assert json.loads(survivor.wait())["ended"] == {"dead": 1}
+    assert ask(db, "SELECT attempt, last_error FROM thermocline.work_unit") == [
+        (2, "its worker victim 2 let the lease run out, as in 1 attempts before")
+    ]
+
+
+def test_long_work_keeps_its_lease(db: psycopg.Connection, dsn: str, nodes: ExitStack) -> None:
+    fill(db, 1, {"seconds": 3})
+    first, second = (started(nodes, dsn, name, lease=1) for name in ("first", "second"))
+    until(lambda: counts(db) == {"done": 1})
+    assert ask(db, "SELECT epoch FROM effect") == [(1,)]
+    for node in (first, second):
+        node.send(signal.SIGTERM)
+        node.wait()
+
+
+def test_a_stopped_node_finishes_what_it_is_at(db: psycopg.Connection, dsn: str, nodes: ExitStack) -> None:
+    fill(db, 5, {"seconds": 1})
+    node = started(nodes, dsn, "one", concurrency=1)
+    until(lambda: counts(db).get("claimed"))
+    node.send(signal.SIGTERM)
+    assert json.loads(node.wait())["ended"] == {"done": 1}
+    assert counts(db) == {"done": 1, "pending": 4}
+    assert node.process.returncode == 0
+
+
+def test_a_stopped_node_hands_back_what_takes_too_long(db: psycopg.Connection, dsn: str, nodes: ExitStack) -> None:
+    """At once and without using up an attempt; what the old one still does is refused by the fence."""
+    fill(db, 1, {"seconds": 15})
+    node = started(nodes, dsn, "one", grace=0.3)
+    until(lambda: counts(db).get("claimed"))
+    node.send(signal.SIGTERM)
+    node.wait(15)
+    assert ask(db, "SELECT status, attempt, last_error FROM thermocline.work_unit") == [
+        ("pending", 0, "its node was stopped")
+    ]
+    assert ask(db, "TABLE effect") == []
+
+
+def test_d18_one_units_failure_stops_no_other(db: psycopg.Connection, dsn: str, nodes: ExitStack) -> None:
+    fill(db, 20)
+    ask(db, "UPDATE thermocline.work_unit SET payload = '{\"fails\": true}' WHERE id % 4 = 0")
+    node = started(nodes, dsn, "one", once=True)
+    assert json.loads(node.wait())["ended"] == {"done": 15, "retry": 5}
+    assert counts(db) == {"done": 15, "pending": 5}
+    waits = ask(db, "SELECT last_error, not_before - ended_at, not_before > made_at FROM thermocline.work_unit"
+                " WHERE status = 'pending'")  # fmt: skip
+    assert {error for error, _, _ in waits} == {"RuntimeError: it fails each time"}
+    ask(db, "UPDATE thermocline.work_unit SET not_before = now(), attempt = 2 WHERE status = 'pending'")
+    assert json.loads(started(nodes, dsn, "two", once=True).wait())["ended"] == {"dead": 5}
+
+
+@pytest.mark.slow
+def test_the_database_is_restarted_under_load_and_work_goes_on(tmp_path: Path, major: int, nodes: ExitStack) -> None:
+    with (
+        crash_server(tmp_path / "server", major) as server,
+        server.server().template() as template,
+        server.server().database(template) as dsn,
+    ):
+        with psycopg.connect(dsn, autocommit=True) as db:
+            db.execute(WATCHED.encode())
+            fill(db, 600, {"seconds": 0.01}, max_attempts=5)
+            two = [started(nodes, dsn, name, lease=5) for name in ("first", "second")]
+            until(lambda: one(db, "SELECT count(DISTINCT owner) FROM effect") == 2)
+        server.crash_and_recover(down=1)
+        with psycopg.connect(dsn, autocommit=True) as db:
+            assert one(db, "SELECT count(*) FROM thermocline.work_unit WHERE status = 'done'") < 600
+            until(lambda: counts(db) == {"done": 600}, 120)
+            require_no_zombie_wrote(db)
+            assert one(db, "SELECT count(DISTINCT unit) FROM effect") == 600
+            assert [node.process.poll() for node in two] == [None, None], "they went on by themselves"
+            for node in two:
+                node.send(signal.SIGTERM)
+            assert sum(json.loads(node.wait())["ended"].get("done", 0) for node in two) <= 600
