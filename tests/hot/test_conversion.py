@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -118,6 +119,31 @@ def test_views_and_views_of_views_are_there_as_they_were_k4(db: psycopg.Connecti
     ]
     assert ask(db, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'counted'::regclass") == [(1,)]
     assert ask(db, "SELECT count(*) FROM pg_attrdef WHERE adrelid = '\"High One\"'::regclass") == [(1,)]
+
+
+def test_comments_on_keys_indexes_and_policies_are_kept_k4(db: psycopg.Connection) -> None:
+    db.execute("CREATE TABLE kind (id int PRIMARY KEY)")
+    db.execute(
+        'CREATE TABLE noted (ts timestamptz, "Kind" int REFERENCES kind, v int CONSTRAINT positive CHECK (v > 0),'
+        " PRIMARY KEY (ts, v))"
+    )
+    db.execute('CREATE INDEX "by Kind" ON noted ("Kind")')
+    db.execute("CREATE POLICY all_of_it ON noted USING (true)")
+    db.execute("COMMENT ON CONSTRAINT noted_pkey ON noted IS 'the key'")
+    db.execute("COMMENT ON INDEX noted_pkey IS 'its index'")
+    db.execute('COMMENT ON CONSTRAINT "noted_Kind_fkey" ON noted IS $$a kind, isn\'t it$$')
+    db.execute("COMMENT ON CONSTRAINT positive ON noted IS 'more than none'")
+    db.execute("COMMENT ON INDEX \"by Kind\" IS 'for dashboards'")
+    db.execute("COMMENT ON POLICY all_of_it ON noted IS 'everybody'")
+    said = """
+        SELECT obj_description(oid, 'pg_constraint') FROM pg_constraint WHERE conrelid = 'noted'::regclass
+        UNION ALL SELECT obj_description(indexrelid, 'pg_class') FROM pg_index WHERE indrelid = 'noted'::regclass
+        UNION ALL SELECT obj_description(oid, 'pg_policy') FROM pg_policy WHERE polrelid = 'noted'::regclass
+    """
+    before = Counter(row[0] for row in db.execute(said) if row[0])
+    assert len(before) == 6
+    db.execute("SELECT lakets.create_chronotable('noted', 'ts')")
+    assert Counter(row[0] for row in db.execute(said) if row[0]) == before
 
 
 @pytest.mark.usefixtures("orders")

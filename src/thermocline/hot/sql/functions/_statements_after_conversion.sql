@@ -36,6 +36,18 @@ AS $$
         UNION ALL
         SELECT 7, '', c.statement FROM lakets._comments_of(p_table) c WHERE c.statement LIKE 'COMMENT ON TABLE%'
         UNION ALL
+        SELECT 7, k.conname::text, format('COMMENT ON CONSTRAINT %I ON %s IS %L', k.conname, t.full_name, d.said)
+        FROM t JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype IN ('p', 'u', 'f'),
+             LATERAL (SELECT obj_description(k.oid, 'pg_constraint') AS said) d WHERE d.said IS NOT NULL
+        UNION ALL
+        SELECT 7, i.indexrelid::regclass::text, format('COMMENT ON INDEX %s IS %L', i.indexrelid::regclass, d.said)
+        FROM t JOIN pg_index i ON i.indrelid = t.oid,
+             LATERAL (SELECT obj_description(i.indexrelid, 'pg_class') AS said) d WHERE d.said IS NOT NULL
+        UNION ALL
+        SELECT 7, p.polname::text, format('COMMENT ON POLICY %I ON %s IS %L', p.polname, t.full_name, d.said)
+        FROM t JOIN pg_policy p ON p.polrelid = t.oid,
+             LATERAL (SELECT obj_description(p.oid, 'pg_policy') AS said) d WHERE d.said IS NOT NULL
+        UNION ALL
         SELECT 8, lpad(o.at::text, 6), o.statement FROM lakets._triggers_of(p_table) WITH ORDINALITY o (statement, at)
         UNION ALL
         SELECT 9, '', format('ALTER TABLE %s OWNER TO %I', t.full_name, pg_get_userbyid(t.relowner)) FROM t
