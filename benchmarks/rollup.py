@@ -433,7 +433,7 @@ def _late_day(report: Report, on: Site) -> None:
             for table in tables
         }
         contenders |= {"refresh": partial(refresh, session), "DELETE and INSERT": partial(by_hand, session)}
-        times = interleave(contenders, on.rounds)
+        times = interleave(contenders, on.rounds + 2)
     count = _PER_DAY * on.devices
     for name, found in times.items():
         what = "COPY of " if "ordered" in name else ""

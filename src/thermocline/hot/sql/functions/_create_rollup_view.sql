@@ -1,7 +1,7 @@
--- Three arms of one statement, so of one snapshot: exact at any moment, also while a refresh runs. The watermark is a scalar
--- sub-select, evaluated once, so that chunks below it are pruned. So is whether anything is pending: a stored row is looked up among
--- the pending keys only if there are some. NULL is never among them. BETWEEN says nothing new; it makes an index that begins with
--- the key look as selective as it is, where PostgreSQL has no idea how short a bucket is.
+-- Arms of one statement, so of one snapshot: exact at any moment, also while a refresh runs. The watermark is a scalar
+-- sub-select, evaluated once, so that chunks below it are pruned. So is the span of what is pending: chunks outside of it are pruned,
+-- and stored rows outside of it are not looked up among the pending keys. NULL is never one of these. BETWEEN says nothing new; it
+-- makes an index that begins with the key look as selective as it is, where PostgreSQL has no idea how short a bucket is.
 CREATE OR REPLACE FUNCTION lakets._create_rollup_view(p_name text, p_raw_query text, p_path text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -9,16 +9,18 @@ SET timezone = 'UTC'
 SET intervalstyle = 'postgres'
 AS $$
 DECLARE
-    v_id     int := thermocline._rollup_id(p_name);
-    v_rollup lakets._rollup_registry;
-    v_time   regtype;
-    v_bucket regtype;
-    v_mark   text;
-    v_stored text;
-    v_keys   text;
-    v_null   text;
-    v_rows   text;
-    v_raw    text := rtrim(p_raw_query, E'; \n\t');
+    v_id      int := thermocline._rollup_id(p_name);
+    v_rollup  lakets._rollup_registry;
+    v_time    regtype;
+    v_bucket  regtype;
+    v_mark    text;
+    v_stored  text;
+    v_keys    text;
+    v_null    text;
+    v_rows    text;
+    v_pending text;
+    v_start   text;
+    v_raw     text := rtrim(p_raw_query, E'; \n\t');
 BEGIN
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = v_id;
     SELECT atttypid INTO STRICT v_time FROM pg_attribute
@@ -41,26 +43,31 @@ BEGIN
         v_raw := thermocline._rollup_query(v_id, format(
             'SELECT * FROM %%s x WHERE x.%I >= %s', v_rollup.source_time_column, thermocline._in_utc(v_mark, v_time)));
     END IF;
+    v_start := format('t.%I%s', v_rollup.bucket_column,
+                      CASE WHEN v_bucket <> 'timestamptz'::regtype THEN '::timestamp AT TIME ZONE ''UTC''' ELSE '' END);
+    v_pending := format(
+        'SELECT * FROM %%s x WHERE x.%1$s >= %2$s AND x.%1$s < %3$s AND x.%1$s >= %4$s AND x.%1$s <= %5$s',
+        replace(quote_ident(v_rollup.source_time_column), '%', '%%'),
+        thermocline._in_utc('p.bucket', v_time), thermocline._in_utc('p.bucket_end', v_time),
+        thermocline._in_utc(format('(SELECT lower(lakets._rollup_pending_span(%s)))', v_id), v_time),
+        thermocline._in_utc(format('(SELECT upper(lakets._rollup_pending_span(%s)))', v_id), v_time));
     PERFORM set_config('search_path', p_path, true);
     EXECUTE format(
         'CREATE OR REPLACE VIEW %1$s AS SELECT t.* FROM %2$s t WHERE t.%3$I < %4$s'
         ' AND ((SELECT isempty(lakets._rollup_hidden(%5$s))) OR NOT %6$s <@ (SELECT lakets._rollup_hidden(%5$s)))%7$s'
-        ' UNION ALL %8$s UNION ALL %9$s',
+        ' UNION ALL %8$s%9$s UNION ALL %10$s',
         v_rollup.realtime_view, v_rollup.rollup_oid::regclass, v_rollup.bucket_column, thermocline._in_utc(v_mark, v_bucket), v_id,
-        CASE WHEN v_bucket = 'timestamptz'::regtype THEN format('t.%I', v_rollup.bucket_column)
-             ELSE format('t.%I::timestamp AT TIME ZONE ''UTC''', v_rollup.bucket_column) END,
+        v_start,
         CASE WHEN v_keys IS NOT NULL THEN format(
-            ' AND (NOT (SELECT lakets._has_pending_keys(%1$s)) OR %2$s OR ((t.%3$I, %4$s) IN'
+            ' AND ((SELECT isempty(lakets._rollup_pending_span(%1$s))) OR NOT %7$s <@ (SELECT lakets._rollup_pending_span(%1$s))'
+            ' OR %2$s OR ((t.%3$I, %4$s) IN'
             ' (SELECT %5$s, %6$s FROM lakets._rollup_pending(%1$s) p WHERE p.keys IS NOT NULL)) IS NOT TRUE)',
-            v_id, v_null, v_rollup.bucket_column, v_stored, thermocline._in_utc('p.bucket', v_bucket), v_keys) END,
+            v_id, v_null, v_rollup.bucket_column, v_stored, thermocline._in_utc('p.bucket', v_bucket), v_keys, v_start) END,
         thermocline._rollup_query(v_id, format(
-            'SELECT s.* FROM lakets._rollup_pending(%1$s) p JOIN LATERAL ('
-            'SELECT * FROM %%1$s x WHERE x.%2$s >= %3$s AND x.%2$s < %4$s AND p.keys IS NULL%5$s) s ON true',
-            v_id, replace(quote_ident(v_rollup.source_time_column), '%', '%%'), thermocline._in_utc('p.bucket', v_time),
-            thermocline._in_utc('p.bucket_end', v_time), CASE WHEN v_rows IS NOT NULL THEN format(
-                ' UNION ALL SELECT * FROM %%1$s x WHERE x.%1$s >= %2$s AND x.%1$s < %3$s AND p.keys IS NOT NULL%4$s',
-                replace(quote_ident(v_rollup.source_time_column), '%', '%%'), thermocline._in_utc('p.bucket', v_time),
-                thermocline._in_utc('p.bucket_end', v_time), replace(v_rows, '%', '%%')) END)),
+            'SELECT s.* FROM lakets._rollup_pending_whole(%1$s) p JOIN LATERAL (%2$s) s ON true', v_id, v_pending)),
+        coalesce(' UNION ALL ' || thermocline._rollup_query(v_id, format(
+            'SELECT s.* FROM lakets._rollup_pending(%1$s) p JOIN LATERAL (%2$s%3$s) s ON true WHERE p.keys IS NOT NULL',
+            v_id, v_pending, replace(v_rows, '%', '%%'))), ''),
         v_raw);
     PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
 EXCEPTION

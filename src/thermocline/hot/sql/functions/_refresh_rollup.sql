@@ -51,10 +51,13 @@ BEGIN
     END IF;
     v_ranges := (v_ranges + tstzmultirange(tstzrange(v_tail, NULL))) - thermocline._frozen_buckets(p_id);
     BEGIN
-        IF v_keys IS NOT NULL THEN
-            PERFORM thermocline._recompute_keys(p_id, v_keys);
+        -- Only looked at, not done: a block that catches errors and writes takes an id of its own, and the next refresh could not
+        -- tell it from somebody else's.
+        PERFORM attname FROM pg_attribute WHERE attrelid = v_rollup.source_oid AND attname = v_rollup.source_time_column;
+        IF NOT FOUND THEN
+            RAISE no_data_found;
         END IF;
-        PERFORM thermocline._recompute_ranges(p_id, (SELECT array_agg(r ORDER BY r) FROM unnest(v_ranges) r));
+        EXECUTE 'EXPLAIN ' || thermocline._rollup_query(p_id, 'SELECT * FROM %s WHERE false');
     EXCEPTION
         WHEN no_data_found OR undefined_column OR undefined_table OR undefined_function OR datatype_mismatch THEN
             RAISE EXCEPTION 'cannot refresh the RollUp %: its source is no longer as its query has it (%)', v_rollup.name,
@@ -62,6 +65,10 @@ BEGIN
                                                          quote_ident(v_rollup.source_time_column)) ELSE SQLERRM END
                 USING HINT = format('Rename the column back, or SELECT lakets.drop_rollup(%L) and make it anew.', v_rollup.name);
     END;
+    IF v_keys IS NOT NULL THEN
+        PERFORM thermocline._recompute_keys(p_id, v_keys);
+    END IF;
+    PERFORM thermocline._recompute_ranges(p_id, (SELECT array_agg(r ORDER BY r) FROM unnest(v_ranges) r));
     EXECUTE format('SELECT max(%1$I) FROM %2$s WHERE %1$I <= now()', v_rollup.bucket_column, v_rollup.rollup_oid::regclass)
         INTO v_newest;
     v_whole := thermocline._whole_until(p_id, v_frontier);

@@ -4,14 +4,9 @@ CREATE OR REPLACE FUNCTION lakets._rollup_hidden(p_rollup_id int) RETURNS tstzmu
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    v_hidden tstzmultirange := coalesce((SELECT incomplete FROM lakets._rollup_registry WHERE id = p_rollup_id), '{}');
 BEGIN
-    IF EXISTS (SELECT FROM thermocline._marks(p_rollup_id) m WHERE m.keys IS NULL) THEN
-        v_hidden := v_hidden + coalesce((SELECT range_agg(tstzrange(p.bucket, p.bucket_end))
-                                         FROM lakets._rollup_pending(p_rollup_id) p WHERE p.keys IS NULL), '{}');
-    END IF;
-    RETURN v_hidden;
+    RETURN coalesce((SELECT g.incomplete FROM lakets._rollup_registry g WHERE g.id = p_rollup_id), '{}')
+         + coalesce((SELECT range_agg(tstzrange(p.bucket, p.bucket_end)) FROM lakets._rollup_pending_whole(p_rollup_id) p), '{}');
 END
 $$;
 
