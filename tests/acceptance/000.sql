@@ -27,7 +27,7 @@ SELECT cdf_status, pending_chunks > 10 AS many_wait, tiered_chunks, caught_up FR
 
 -- As printed, in the text:
 SELECT lakets.enable_sync('metrics');
--- notice: no feed is running; `thermocline feed` brings public.metrics to the lake
+-- warning: no feed is running, so nothing of public.metrics reaches the lake yet
 
 -- Nor while nothing streams: what cannot be proven is deferred. The age by itself removes no row.
 SELECT table_oid::regclass, status FROM wal2delta.tables;

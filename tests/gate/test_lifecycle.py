@@ -231,6 +231,28 @@ def test_a_policy_puts_nothing_on_the_table_and_positions_come_from_the_stream(l
     assert passed
 
 
+@pytest.mark.promise("000-22")
+def test_caught_up_is_what_the_feed_has_reached(lake: Lake) -> None:
+    """Not what it had reached when it was stopped, and whatever other tables write."""
+    asked = "SELECT pending_chunks, caught_up FROM lakets.show_tiering_status('m')"
+    lake.run("SELECT lakets.add_tiering_policy('m', '1 day')", "SELECT lakets.enable_sync('m')")
+    assert lake.run(asked) == [(3, False)]
+    lake.drain()
+    lake.run(f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1)")
+    assert lake.run(asked) == [(3, False)]  # nobody brings it
+    with lake.feed() as feed:
+        assert lake.run(asked) == [(3, False)]  # it has not been read yet
+        feed.drain()
+        assert lake.run(asked) == [(3, True)]
+        lake.run("CREATE TABLE other AS SELECT g FROM generate_series(1, 1000) g")
+        assert lake.run(asked) == [(3, True)]
+        lake.run(f"DELETE FROM m WHERE ts = '{NOON[2]}'")
+        assert lake.run(asked) == [(3, False)]
+        feed.drain()
+        assert lake.run(asked) == [(3, True)]
+    assert lake.run(asked) == [(3, False)]
+
+
 @pytest.mark.promise("000-41")
 def test_the_guide_says_how_to_choose_the_ages() -> None:
     (advice,) = re.findall(r"^\*\*Which ages\.\*\*(.+?)\n\n", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL)

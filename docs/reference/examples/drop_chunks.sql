@@ -6,7 +6,7 @@ SELECT count(*) FROM requests;
 
 -- Of a synced table only what is proven in the lake goes. Nothing of this one is yet.
 SELECT lakets.enable_sync('requests');
--- notice: no feed is running; `thermocline feed` brings public.requests to the lake
+-- warning: no feed is running, so nothing of public.requests reaches the lake yet
 SELECT lakets.drop_chunks('requests', '2 days');
 -- notice: public.requests_... stays: the feed of its table is SNAPSHOTTING
 -- => 0

@@ -3,7 +3,7 @@ SELECT lakets.tier_chunk('public.readings_20260301_000000');
 -- notice: public.readings_20260301_000000 stays: its table is not synced, so the lake does not have its rows
 -- => f
 SELECT lakets.enable_sync('readings');
--- notice: no feed is running; `thermocline feed` brings public.readings to the lake
+-- warning: no feed is running, so nothing of public.readings reaches the lake yet
 SELECT lakets.tier_chunk('public.readings_20260301_000000');
 -- notice: public.readings_20260301_000000 stays: the feed of its table is SNAPSHOTTING
 -- => f

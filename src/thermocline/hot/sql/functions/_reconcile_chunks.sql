@@ -74,7 +74,9 @@ BEGIN
     UPDATE lakets._chunk_metadata m
     SET row_count = coalesce(thermocline._estimated_rows(c.oid, c.reltuples), m.row_count),
         size_bytes = pg_total_relation_size(c.oid),
-        last_modified_at = clock_timestamp()  -- of a synced table the feed knows it more exactly
+        last_modified_at = CASE WHEN EXISTS (SELECT FROM thermocline.synced_table s  -- of those the feed knows it more exactly
+                                             WHERE s.chronotable_id = p_chronotable_id AND s.status <> 'TERMINATED')
+                                THEN m.last_modified_at ELSE clock_timestamp() END
     FROM pg_class c
     WHERE m.chronotable_id = p_chronotable_id AND m.status <> 'dropped' AND c.oid = m.chunk_oid
       AND (thermocline._estimated_rows(c.oid, c.reltuples) <> coalesce(m.row_count, -1)

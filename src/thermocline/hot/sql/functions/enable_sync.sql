@@ -66,11 +66,9 @@ BEGIN
             streams_from = NULL, committed_lsn = NULL, marker_lsn = NULL, lake_snapshot = NULL, joined_at = now();
     UPDATE lakets._chronotable_registry SET sync_enabled = true WHERE id = v_target.id;
     UPDATE lakets._rollup_registry SET sync_enabled = true WHERE id = -v_target.id;
-    IF NOT EXISTS (SELECT FROM pg_locks
-                   WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                     AND (classid::bigint << 32 | objid::bigint) = hashtextextended('thermocline feed', 0)
-                     AND objsubid = 1) THEN
-        RAISE NOTICE 'no feed is running; `thermocline feed` brings % to the lake', v_target.title;
+    IF NOT thermocline._feed_runs() THEN
+        RAISE WARNING 'no feed is running, so nothing of % reaches the lake yet', v_target.title
+            USING HINT = '`thermocline feed` runs it.';
     END IF;
 END
 $$;

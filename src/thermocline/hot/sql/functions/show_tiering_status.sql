@@ -1,5 +1,6 @@
 -- Every table with a tiering policy: how many of its chunks wait, what their going frees, and how far its feed is. What is not
--- known is NULL, and caught_up is true only if the lake is known to be past the newest change of every chunk that waits.
+-- known is NULL, and caught_up is true only if a feed runs and the lake is known to be past the newest change of every chunk
+-- that waits: as the stream has shown it, and as the marks of late writes say that came since the feed was last heard of.
 CREATE OR REPLACE FUNCTION lakets.show_tiering_status(
     p_table_name  text DEFAULT NULL,
     p_schema_name text DEFAULT 'public'
@@ -21,7 +22,8 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
     WITH asked AS (
-        SELECT r.*, p.after, p.last_run_at, s.status AS sync_status, s.committed_lsn
+        SELECT r.*, p.after, p.last_run_at, s.status AS sync_status, s.committed_lsn,
+               (SELECT t.moved_at FROM thermocline.stream t) AS moved_at
         FROM lakets._chronotable_registry r
         JOIN LATERAL (
             SELECT coalesce(o.config ->> 'after', o.config ->> 'tier_after') AS after, o.last_run_at
@@ -31,12 +33,19 @@ AS $$
         ) p ON true
         LEFT JOIN thermocline.synced_table s ON s.chronotable_id = r.id
         WHERE p_table_name IS NULL OR r.id = lakets._chronotable_id(p_table_name, p_schema_name)
+    ), written AS (
+        SELECT a.id, range_agg(tstzrange(l.first_time, l.last_time, '[]')) AS times
+        FROM asked a JOIN lakets._rollup_invalidation_log l
+          ON l.chronotable_id = a.id AND l.rollup_id IS NULL AND l.invalidated_at > a.moved_at
+        GROUP BY a.id
     ), chunks AS (
         SELECT a.id, m.status, m.status = 'active' AND m.range_end <= now() - a.after::interval AS pending,
                CASE m.status WHEN 'dropped' THEN m.size_bytes ELSE thermocline._size_of(c.oid, c.reltoastrelid, c.relpersistence) END AS bytes,
-               a.committed_lsn >= greatest(m.last_write_lsn, y.position) AS reached
+               a.committed_lsn >= greatest(m.last_write_lsn, y.position)
+                   AND NOT coalesce(w.times && tstzrange(m.range_start, m.range_end), false) AS reached
         FROM asked a
         JOIN lakets._chunk_metadata m ON m.chronotable_id = a.id
+        LEFT JOIN written w ON w.id = a.id
         LEFT JOIN pg_class c ON c.oid = m.chunk_oid AND m.status <> 'dropped'
         LEFT JOIN thermocline.chunk_copy y ON y.chunk_oid = m.chunk_oid AND m.status <> 'dropped'
     ), summed AS (
@@ -53,7 +62,7 @@ AS $$
                 WHEN a.sync_status = 'JOINING' THEN 'SNAPSHOTTING' ELSE a.sync_status END,
            CASE WHEN a.sync_status = 'STREAMING'
                 THEN greatest(0, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), a.committed_lsn))::bigint END,
-           coalesce(a.sync_status = 'STREAMING' AND s.reached, false),
+           coalesce(a.sync_status = 'STREAMING' AND s.reached AND thermocline._feed_runs(), false),
            a.last_run_at
     FROM asked a JOIN summed s ON s.id = a.id
     ORDER BY a.schema_name, a.table_name

@@ -1,8 +1,5 @@
 -- The stream in one row: whether a feed owns it, where slot and lake stand, and how much log the slot keeps.
-SELECT EXISTS (SELECT FROM pg_catalog.pg_locks l
-               WHERE l.locktype = 'advisory' AND l.objsubid = 1
-                 AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
-                 AND (l.classid::bigint << 32 | l.objid::bigint) = pg_catalog.hashtextextended('thermocline feed', 0)),
+SELECT thermocline._feed_runs(),
        s.slot_name::text,
        CASE WHEN r.slot_name IS NULL THEN 'missing' WHEN r.wal_status = 'lost' THEN 'lost'
             WHEN r.wal_status = 'unreserved' THEN 'about to be lost' ELSE 'ready' END,
