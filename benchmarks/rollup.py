@@ -197,6 +197,7 @@ def _late_rows(report: Report, on: Site) -> None:
 
     def late(session: psycopg.Connection, rows: int, *, warm: bool = False) -> Seconds:
         seed = random.random()
+        session.execute(_UPKEEP)
         for _ in range(1 + warm):
             _write_late(session, on, rows, seed)
             took = _refresh(session, "minutely")

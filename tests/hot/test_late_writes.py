@@ -147,6 +147,25 @@ def test_marks_of_hours_that_lie_apart_stay_few(db: psycopg.Connection) -> None:
     assert missing == [(0,)]
 
 
+def test_what_is_moved_or_deleted_in_masses_is_marked_at_both_ends(db: psycopg.Connection) -> None:
+    db.execute("INSERT INTO m SELECT %s::timestamptz + g * interval '30 minutes', 'x', g FROM generate_series(0, 8) g"
+               ", generate_series(1, 300)", [OLD])  # fmt: skip
+    covered = (
+        "SELECT count(*) FROM (SELECT ts FROM m WHERE device = 'x' UNION SELECT ts - interval '30 hours' FROM m"
+        " WHERE device = 'x') w WHERE NOT EXISTS (SELECT FROM lakets._rollup_invalidation_log l"
+        " WHERE w.ts BETWEEN l.first_time AND l.last_time)"
+    )
+    db.execute("DELETE FROM lakets._rollup_invalidation_log")
+    with db.transaction():
+        db.execute("UPDATE m SET ts = ts + interval '30 hours' WHERE device = 'x'")
+    assert ask(db, covered) == [(0,)]
+    db.execute("DELETE FROM lakets._rollup_invalidation_log")
+    times = ask(db, "SELECT DISTINCT ts FROM m WHERE device = 'x'")
+    db.execute("DELETE FROM m WHERE device = 'x'")
+    for (ts,) in times:
+        assert ask(db, "SELECT FROM lakets._rollup_invalidation_log WHERE %s BETWEEN first_time AND last_time", ts), ts
+
+
 def test_a_savepoint_takes_back_its_marks_and_what_they_cover(db: psycopg.Connection, dsn: str) -> None:
     many = "INSERT INTO m SELECT %s::timestamptz, 'x', g FROM generate_series(1, 1005) g"
     with psycopg.connect(dsn) as writer:

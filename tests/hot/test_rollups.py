@@ -112,6 +112,48 @@ def test_within_its_lag_a_refresh_does_nothing(hourly: psycopg.Connection) -> No
     assert differences(hourly, "_rollup_hourly") == []
 
 
+def test_a_refresh_writes_what_comes_out_otherwise_and_nothing_when_nobody_has_written(
+    hourly: psycopg.Connection,
+) -> None:
+    newest = "SELECT bucket, device, xmin::text FROM _rollup_hourly WHERE bucket >= lakets._rollup_watermark('hourly')"
+    assert refreshed(hourly)
+    before = set(ask(hourly, newest))
+    assert refreshed(hourly)
+    assert set(ask(hourly, newest)) == before
+    hourly.execute("INSERT INTO m VALUES (now(), 'd1', 5)")
+    assert refreshed(hourly)
+    assert {device for _, device, _ in set(ask(hourly, newest)) - before} == {"d1"}
+    assert differences(hourly, "_rollup_hourly") == []
+
+    def left_no_trace() -> bool:
+        with hourly.transaction():
+            assert refreshed(hourly)
+            return ask(hourly, "SELECT pg_current_xact_id_if_assigned() IS NULL") == [(True,)]
+
+    # Not always at once: the server's own upkeep writes too.
+    assert any(left_no_trace() for _ in range(20))
+
+
+def test_keys_and_values_of_types_that_cannot_be_hashed(db: psycopg.Connection) -> None:
+    db.execute("CREATE DOMAIN colour AS text")
+    db.execute("ALTER TABLE m ADD COLUMN kind colour, ADD COLUMN bits varbit")
+    db.execute("UPDATE m SET kind = device, bits = v::bit(4)")
+    query = (
+        "SELECT lakets.time_bucket('1 hour', ts) AS bucket, kind, bits, array_agg(v ORDER BY v) AS vs, count(*) AS n"
+        " FROM m GROUP BY 1, 2, 3"
+    )
+    db.execute("SELECT lakets.create_rollup('odd', %s, '1 hour')", [query])
+    db.execute("SELECT lakets.create_rollup_view('odd', NULL)")
+    db.execute("UPDATE lakets._rollup_registry SET refresh_lag = '0'")
+    for _ in range(2):
+        rows = [(at_age(50), "d1", "0101"), (at_age(70), None, "1"), (at_age(30), "d2", None), (NOW, "d1", "11")]
+        with db.cursor() as cursor:
+            cursor.executemany("INSERT INTO m (ts, v, kind, bits) VALUES (%s, 7, %s, %s)", rows)
+        assert differences(db, "_rollup_rt_odd", query) == []
+        assert refreshed(db, "odd")
+        assert differences(db, "_rollup_odd", query) == []
+
+
 @pytest.mark.promise("004-13")
 def test_two_refreshes_at_once_are_one(hourly: psycopg.Connection, dsn: str) -> None:
     with Session(dsn) as other:

@@ -30,20 +30,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;  -- a chunk that has left its table
     END IF;
-    -- Counted as lakets._to_be_marked counts: if it has collected hours, more than c_exact rows come here, and the last of them
-    -- finds all hours.
     v_count  := coalesce(nullif(current_setting('thermocline.marks_' || v_id, true), ''), '0')::int + 1;
     v_marked := coalesce(nullif(current_setting('thermocline.marked_' || v_id, true), ''), '{}')::tstzmultirange;
-    v_hours  := v_marked;
-    IF v_count > c_exact THEN
-        v_hours := v_hours
-                   + coalesce(nullif(current_setting('thermocline.hours_' || v_id, true), ''), '{}')::tstzmultirange;
-    END IF;
+    -- All hours that are collected, whichever row this is: a row that moves to another chunk is asked for once more than it comes here.
+    v_hours  := v_marked + coalesce(nullif(current_setting('thermocline.hours_' || v_id, true), ''), '{}')::tstzmultirange;
     FOREACH v_row IN ARRAY CASE TG_OP WHEN 'INSERT' THEN ARRAY[to_jsonb(NEW)] WHEN 'DELETE' THEN ARRAY[to_jsonb(OLD)]
                                       ELSE ARRAY[to_jsonb(OLD), to_jsonb(NEW)] END
     LOOP
         v_at := (v_row ->> v_time)::timestamptz;
-        CONTINUE WHEN v_at <@ v_hours;
         IF v_told AND v_count <= c_exact THEN
             INSERT INTO lakets._rollup_invalidation_log
                 (rollup_id, bucket_start, chronotable_id, first_time, last_time, keys, told)
@@ -56,7 +50,7 @@ BEGIN
             UNION ALL
             -- For a RollUp that is being made and cannot be seen from here.
             SELECT NULL, NULL, v_id, v_at, v_at, NULL, (SELECT array_agg(id) FROM known);
-        ELSE
+        ELSIF NOT v_at <@ v_hours THEN
             v_hour  := date_bin('1 hour', v_at, '2000-01-01');
             v_hours := v_hours + tstzmultirange(tstzrange(v_hour, v_hour + interval '1 hour'));
         END IF;

@@ -35,3 +35,6 @@ END
 $$;
 
 COMMENT ON FUNCTION lakets._to_be_marked(int, timestamptz) IS 'Whether a late row has to be marked, or its transaction has marked its hour.';
+
+-- The WHEN of a trigger runs with the rights of whoever writes.
+GRANT EXECUTE ON FUNCTION lakets._to_be_marked(int, timestamptz) TO PUBLIC;
