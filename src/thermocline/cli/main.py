@@ -25,6 +25,7 @@ from thermocline.cli import (
     rollup_commands,
     stack_commands,
     table_commands,
+    work_commands,
 )
 from thermocline.cli.output import JsonOutput, TextOutput
 from thermocline.errors import DiskFull, ExitCode, HomeNotUsable, ThermoclineError
@@ -129,6 +130,8 @@ for verb in (
     gate_commands.tier,
     gate_commands.retention,
     read_commands.sql,
+    work_commands.plans,
+    work_commands.audit,
     stack_commands.uninstall,
 ):
     app.command(context_settings=_PASSED_ON if verb is stack_commands.psql else None)(guarded(verb))
@@ -145,6 +148,25 @@ rollup_app.command()(guarded(rollup_commands.show))
 rollup_app.command()(guarded(rollup_commands.refresh))
 rollup_app.command()(guarded(rollup_commands.check))
 app.add_typer(rollup_app, name="rollup", help=rollup_commands.HELP)
+
+work_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+work_app.callback(invoke_without_command=True)(guarded(work_commands.work))
+work_app.command("list")(guarded(work_commands.list_units))
+for unit_verb in (
+    work_commands.show,
+    work_commands.add,
+    work_commands.retry,
+    work_commands.cancel,
+    work_commands.pause,
+):
+    work_app.command()(guarded(unit_verb))
+app.add_typer(work_app, name="work", help=work_commands.work.__doc__)
+
+schedules_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+schedules_app.callback(invoke_without_command=True)(guarded(work_commands.schedules))
+schedules_app.command("set")(guarded(work_commands.set_schedule))
+schedules_app.command("reset")(guarded(work_commands.reset_schedule))
+app.add_typer(schedules_app, name="schedules", help=work_commands.schedules.__doc__)
 
 
 class Unexpected(ThermoclineError):

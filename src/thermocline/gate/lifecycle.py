@@ -143,14 +143,14 @@ class Lifecycle:
             return [_foretold(self._line(one)) for one in self.plan_retention()]
         self.refresh_rollups()
         begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
-        self.prove_due(news)
+        self.prove_due(self.plan_retention(), news)
         return self.carry_out(self.plan_retention(), begun=begun, residents=residents)
 
-    def prove_due(self, news: News = lambda _: None) -> None:
-        """A receipt for each chunk that is past retention and lacks nothing else."""
+    def prove_due(self, plan: Sequence[Planned], news: News = lambda _: None) -> None:
+        """A receipt for each chunk of the plan that stays for want of one."""
         residents = {one.oid: one for one in self._residents()}
-        for one in self.plan_retention():
-            if one.verdict is Verdict.STAYS and one.reason in _PROVABLE and one.chunk.chunk in residents:
+        for one in plan:
+            if provable(one) and one.chunk.chunk in residents:
                 self._verified(residents[one.chunk.chunk], news)
 
     def carry_out(
@@ -244,6 +244,11 @@ def _ended(line: ChunkLine, outcome: Outcome) -> ChunkLine:
 
 
 _FINE = ("proven", "tiered", "dropped", "would tier", "would drop", "drop", "finish", "later")
+
+
+def provable(planned: Planned) -> bool:
+    """Whether a comparison with the lake can mend what keeps the chunk."""
+    return planned.verdict is Verdict.STAYS and planned.reason in _PROVABLE
 
 
 def proven(lines: Sequence[ChunkLine]) -> bool:

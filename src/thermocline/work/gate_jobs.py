@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from thermocline.gate.drop_plan import Verdict
+from thermocline.gate.lifecycle import provable
+from thermocline.hot.connection import connect
 from thermocline.work.job import MAINTENANCE, Hopeless, Line, Plan
 from thermocline.work.pacing import Budget
 
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 
 # Two threads that need Spark at once start it once.
 _STARTING = threading.Lock()
-# What a run can mend by itself: by a comparison with the lake, or by a refresh.
-_WORTH_A_RUN = ("would drop", "drop", "finish", "later")
+_ACTS = (Verdict.DROP, Verdict.FINISH)
 
 
 class _GateJob:
@@ -110,11 +111,14 @@ class Retention(_GateJob):
         claim.check()
         gate = self._gate(target, compares=False)
         gate.refresh_rollups()
-        if any(line.verdict in _WORTH_A_RUN for line in gate.retention(dry_run=True)):
-            gated = any(one.chunk.gated for one in gate.plan_retention())
-            gate = self._gate(target, compares=gated)
-            gate.prove_due(self._paced(target, claim))
-        planned = gate.plan_retention(self._stack.settings.work.drops_per_run)
+        most = self._stack.settings.work.drops_per_run
+        planned = gate.plan_retention(most)
+        if any(provable(one) for one in planned):
+            gate = self._gate(target, compares=True)
+            gate.prove_due(planned, self._paced(target, claim))
+            planned = gate.plan_retention(most)
+        elif any(one.chunk.gated and one.verdict in _ACTS for one in planned):
+            gate = self._gate(target, compares=True)
         policy = planned[0].chunk.policy if planned else None
         lines = tuple(Line(one.chunk.name, str(one.verdict), f"{one.reason}: {one.message}") for one in planned)
         return Plan(target, lines, policy, steps=(gate, planned))
@@ -123,11 +127,12 @@ class Retention(_GateJob):
         """Each drop asks the fence in its own transaction, so a worker that was overtaken drops nothing."""
         steps: tuple[Lifecycle, Sequence[Planned]] = plan.steps
         gate, planned = steps
-        if not any(one.verdict in (Verdict.DROP, Verdict.FINISH) for one in planned):
+        if not any(one.verdict in _ACTS for one in planned):
             return {"chunks": [asdict(line) for line in plan.lines]}
-        told = _told(gate.carry_out(planned, fence=claim.fence))
-        claim.check()
-        return told
+        lines = gate.carry_out(planned, fence=claim.fence)
+        with connect(self._stack.dsn, autocommit=True) as session:
+            claim.fence(session)  # what made it stop makes the unit stop, too
+        return _told(lines)
 
 
 def _lines(lines: Sequence[ChunkLine]) -> tuple[Line, ...]:

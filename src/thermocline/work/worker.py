@@ -160,7 +160,8 @@ class Worker:
                 tries += 1
                 self.tally.last_error = error.message
                 log.warning("database not reached", code=error.code, message=error.message)
-                self._stop.wait(min(self._settings.poll * tries, 30))
+                if self._stop.wait(min(self._settings.poll * tries, 30)):
+                    time.sleep(min(self._settings.poll, 1))  # what has ended is still to be written down
                 unsettled = [(claim, ending) for claim, ending in unsettled if not claim.overdue]
             except Exception as error:  # a node goes on, whatever it meets
                 self.tally.last_error = masked(f"{type(error).__name__}: {error}")
@@ -200,7 +201,7 @@ class Worker:
         claims = units.claim(session, self.owner, kinds, self._dsn, lease=self._settings.lease)
         for claim in claims:
             self._keeper.add(claim)
-            unsettled.append((claim, self._run(claim)))
+            unsettled.append((claim, self._run(session, claim)))
             self._settle(session, *unsettled[-1])
             unsettled.pop()
         return bool(claims)
@@ -214,7 +215,8 @@ class Worker:
             log.warning("lease lost", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
             self._count("lost")
         else:
-            self._count("retry" if ending.status is Status.PENDING and ending.counts else str(ending.status))
+            back = "retry" if ending.counts else "handed back"
+            self._count(back if ending.status is Status.PENDING else str(ending.status))
         self._keeper.remove(claim)
         self.tally.running.pop(claim.unit.id, None)
 
@@ -224,16 +226,19 @@ class Worker:
 
     # ---- one unit ------------------------------------------------------------------------------
 
-    def _run(self, claim: Claim) -> Ending:
+    def _run(self, session: Connection, claim: Claim) -> Ending:
         """The job of a unit; whatever goes wrong in it becomes the unit's ending."""
         unit = claim.unit
         began = time.monotonic()
         self.tally.running[unit.id] = unit.kind
-        with structlog.contextvars.bound_contextvars(unit=unit.id, epoch=unit.epoch, kind=unit.kind, scope=unit.scope):
+        told = {"unit": unit.id, "epoch": unit.epoch, "kind": unit.kind, "scope": unit.scope, "table": None}
+        with structlog.contextvars.bound_contextvars(**told):
             try:
-                result = self._carry_out(claim)
+                result = self._carry_out(session, claim)
             except (Halted, LeaseLost) as error:
                 ending = Ending(Status.PENDING, error=error.message, counts=False)
+            except ClocksDiffer as error:  # this machine's fault, not the unit's: another node may do it
+                ending = Ending(Status.PENDING, error=_said(error), delay=_MOST_SKEW, counts=False)
             except Hopeless as error:
                 ending = Ending(Status.FAILED, error=_said(error))
             except ThermoclineError as error:
@@ -243,8 +248,13 @@ class Worker:
                 ending = self._after_failure(claim, masked(f"{type(error).__name__}: {error}"))
             else:
                 ending = Ending(Status.DONE, result=result)
-            told = {"seconds": round(time.monotonic() - began, 3), "status": str(ending.status), "error": ending.error}
-            (log.info if ending.error is None else log.warning)("unit ended", attempt=unit.attempt, **told)
+            (log.info if ending.error is None else log.warning)(
+                "unit ended",
+                attempt=unit.attempt,
+                seconds=round(time.monotonic() - began, 3),
+                status=str(ending.status),
+                error=ending.error,
+            )
             if ending.error is not None:
                 self.tally.last_error = ending.error
             return ending
@@ -255,27 +265,25 @@ class Worker:
             return Ending(Status.DEAD, error=error)
         return Ending(Status.PENDING, error=error, delay=backoff.wait_after(unit.attempt))
 
-    def _carry_out(self, claim: Claim) -> dict[str, Any]:
+    def _carry_out(self, session: Connection, claim: Claim) -> dict[str, Any]:
         job = self._jobs[claim.unit.kind]
-        target = self._target(claim)
+        target = self._target(session, claim)
         plan = job.plan(target, claim)
         crash_point("work.planned")
-        number = self._store(job, plan, claim)
+        number = self._store(session, job, plan, claim)
         crash_point("work.plan_stored")
         result = job.execute(plan, claim)
         if number is not None:
-            with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
-                session.execute(query("work_end_plan"), {"plan": number, "outcome": Jsonb(result)})
+            session.execute(query("work_end_plan"), {"plan": number, "outcome": Jsonb(result)})
         return result
 
-    def _target(self, claim: Claim) -> Target:
+    def _target(self, session: Connection, claim: Claim) -> Target:
         unit = claim.unit
-        with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
-            if unit.destructive:
-                self._require_same_time(session)
-            if unit.table is None:
-                return Target()
-            row = session.execute(query("work_target"), {"id": unit.table}).fetchone()
+        if unit.destructive:
+            self._require_same_time(session)
+        if unit.table is None:
+            return Target()
+        row = session.execute(query("work_target"), {"id": unit.table}).fetchone()
         if row is None:
             raise TableGone(f"The ChronoTable with the id {unit.table} was dropped while its {unit.kind} work waited.")
         structlog.contextvars.bind_contextvars(table=row[2])
@@ -289,12 +297,12 @@ class Worker:
         if abs(skew) > _MOST_SKEW:
             raise ClocksDiffer(f"The clock of this machine differs by {abs(skew):.0f} s from the database's.")
 
-    def _store(self, job: Job, plan: Plan, claim: Claim) -> int | None:
+    def _store(self, session: Connection, job: Job, plan: Plan, claim: Claim) -> int | None:
         """Write the plan down before anything of it is done, as whoever owns the unit."""
         if not plan.lines or not (job.destructive or job.job_class):
             return None
         unit = claim.unit
-        with connect(self._dsn, timeout=self._timeout) as session:
+        with session.transaction():
             claim.fence(session)
             values = {
                 "id": unit.id,

@@ -1,0 +1,270 @@
+"""What people do with work: look at units, plans and the audit, try again, cancel, stop, set schedules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg import errors as pg
+from psycopg.rows import dict_row
+
+from thermocline.errors import Refused
+from thermocline.hot import names
+from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
+from thermocline.work import units
+from thermocline.work.jobs import lane, require
+from thermocline.work.schedule import Rule
+from thermocline.work.units import Status, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from datetime import datetime, timedelta
+
+    from psycopg import Connection
+
+    from thermocline.stack import Stack
+    from thermocline.work.job import Job
+    from thermocline.work.schedule import Window
+
+DESTRUCTIVE, EVERYTHING = "destructive", "everything"
+
+
+class NoSuchUnit(Refused):
+    """There is no such unit of work."""
+
+    code = "work.no_such_unit"
+    next_step_by_default = "`thermocline work list` lists them; those that are done are kept for a week."
+
+
+@dataclass(frozen=True)
+class UnitLine:
+    """A unit in a list; `when` is the end of its lease, of its wait, or its own."""
+
+    id: int
+    kind: str
+    table: str
+    scope: str
+    status: str
+    attempt: int
+    max_attempts: int
+    owner: str | None
+    when: datetime
+    last_error: str | None
+
+
+@dataclass(frozen=True)
+class PlanLine:
+    """A plan in a list."""
+
+    id: int
+    made_at: datetime
+    kind: str
+    object: str
+    destructive: bool
+    policy: str | None
+    unit: int | None
+    steps: int
+    ended_at: datetime | None
+    lines: list[dict[str, str]]
+    outcome: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class AuditLine:
+    """One act that cannot be taken back."""
+
+    id: int
+    at: datetime
+    who: str
+    action: str
+    object: str
+    range_start: datetime | None
+    range_end: datetime | None
+    rows: int | None
+    bytes: int | None
+    forced: bool
+    reason: str
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Something that is stopped."""
+
+    what: str
+    why: str
+    who: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class ScheduleLine:
+    """A schedule; without a table it is for all that have none of their own."""
+
+    kind: str
+    table: str | None
+    every: timedelta | None
+    cron: str | None
+    window: str | None
+    enabled: bool
+    last_at: datetime | None
+    next_at: datetime | None
+    problem: str | None
+
+
+class Desk:
+    """Work as people see it."""
+
+    def __init__(self, stack: Stack, jobs: Mapping[str, Job]) -> None:
+        self._dsn = stack.dsn
+        self._timeout = stack.settings.hot.connect_timeout
+        self._jobs = jobs
+
+    def units(
+        self, *, status: str | None = None, kind: str | None = None, table: str | None = None, most: int = 50
+    ) -> list[UnitLine]:
+        """Those that are open first, then the newest that ended."""
+        if status is not None and status not in tuple(Status):
+            raise Refused(f"No unit is ever {status!r}.", next_step=f"A unit is {', '.join(Status)}.")
+        values = {"status": status, "kind": kind, "most": most} | _split(table)
+        with self._session() as session:
+            return [UnitLine(*row) for row in session.execute(query("work_list"), values)]
+
+    def unit(self, number: int) -> dict[str, Any]:
+        """Everything about one."""
+        with self._session() as session:
+            row = session.cursor(row_factory=dict_row).execute(query("work_show"), {"id": number}).fetchone()
+        if row is None:
+            raise NoSuchUnit(f"There is no work unit {number}.")
+        return row
+
+    def add(self, kind: str, table: str | None = None) -> int | None:
+        """Ask for work now, whatever its window says; None if the same is open already."""
+        require([kind])
+        job = self._jobs[kind]
+        if (job.targets is None) != (table is None):
+            raise Refused(
+                f"{kind} is for {'the whole database' if job.targets is None else 'one table'}.",
+                next_step=f"thermocline work add {kind}{'' if job.targets is None else ' --table readings'}",
+            )
+        with self._session() as session:
+            number = None
+            if table is not None:
+                schema, name = names.split(table)
+                row = session.execute("SELECT lakets._chronotable_id(%s, %s)", [name, schema]).fetchone()
+                number = row[0] if row else None
+            wanted = Wanted(kind, number, destructive=job.destructive, lane=lane(job, number))
+            return units.enqueue(session, wanted)
+
+    def retry(self, number: int) -> None:
+        """Let it be tried again at once."""
+        with self._session() as session:
+            try:
+                row = session.execute(query("work_retry"), {"id": number}).fetchone()
+            except pg.UniqueViolation as error:
+                raise Refused(
+                    f"The same work as that of unit {number} is open already.",
+                    next_step="`thermocline work list` shows it.",
+                ) from error
+        if row is None:
+            status = self.unit(number)["status"]
+            raise Refused(f"Work unit {number} is {status}, so there is nothing to try again.")
+
+    def cancel(self, number: int) -> str | None:
+        """Nobody does it any more; returns the worker that it was taken from, if it ran."""
+        with self._session() as session:
+            row = session.execute(query("work_cancel"), {"id": number}).fetchone()
+        if row is None:
+            status = self.unit(number)["status"]
+            raise Refused(f"Work unit {number} is {status} already, so it cannot be cancelled.")
+        return row[1] if row[0] == Status.CLAIMED else None
+
+    def stops(self) -> list[Stop]:
+        """What is stopped."""
+        with self._session() as session:
+            return [Stop(*row) for row in session.execute(query("work_stops"))]
+
+    def stop(self, what: str, why: str = "") -> bool:
+        """Stop a kind, what is destructive, or everything, on all nodes; false if it was stopped already."""
+        return self._switch("work_halt", what, why)
+
+    def go_on(self, what: str, why: str = "") -> bool:
+        """Let it go on; false if it was not stopped."""
+        return self._switch("work_go_on", what, why)
+
+    def _switch(self, statement: str, what: str, why: str) -> bool:
+        if what not in (DESTRUCTIVE, EVERYTHING):
+            require([what])
+        with self._session() as session:
+            row = session.execute(query(statement), {"what": what, "why": why}).fetchone()
+        return bool(row and row[0])
+
+    def plans(
+        self, number: int | None = None, *, kind: str | None = None, table: str | None = None, most: int = 50
+    ) -> list[PlanLine]:
+        """The newest first."""
+        values = {"id": number, "kind": kind, "most": most} | _split(table)
+        with self._session() as session:
+            return [PlanLine(*row) for row in session.execute(query("work_plans"), values)]
+
+    def audit(
+        self,
+        *,
+        action: str | None = None,
+        table: str | None = None,
+        since: datetime | None = None,
+        most: int = 50,
+    ) -> list[AuditLine]:
+        """The newest first."""
+        values = {"action": action, "since": since, "most": most} | _split(table)
+        with self._session() as session:
+            return [AuditLine(*row) for row in session.execute(query("work_audit"), values)]
+
+    def schedules(self) -> list[ScheduleLine]:
+        """Those for all tables first."""
+        with self._session() as session:
+            rows = session.execute("SELECT * FROM lakets.schedule_show()").fetchall()
+        return [ScheduleLine(row[0], _joined(row[1], row[2]), *row[3:]) for row in rows]
+
+    def set_schedule(
+        self,
+        kind: str,
+        table: str | None = None,
+        *,
+        rule: Rule | None = None,
+        window: Window | None = None,
+        no_window: bool = False,
+        enabled: bool | None = None,
+    ) -> None:
+        """What is not given stays as it is."""
+        require([kind])
+        if rule:
+            rule.check()
+        rule = rule or Rule()
+        told = "" if no_window else str(window) if window else None
+        schema, name = names.split(table) if table else ("public", None)
+        values = [kind, name, schema, rule.every, rule.cron, told, enabled]
+        with self._session() as session:
+            session.execute("SELECT lakets.schedule_set(%s, %s, %s, %s, %s, %s, %s)", values)
+
+    def reset_schedule(self, kind: str, table: str) -> bool:
+        """The table follows the schedule for all again; false if it had none of its own."""
+        require([kind])
+        schema, name = names.split(table)
+        with self._session() as session:
+            row = session.execute("SELECT lakets.schedule_reset(%s, %s, %s)", [kind, name, schema]).fetchone()
+        return bool(row and row[0])
+
+    def _session(self) -> AbstractContextManager[Connection]:
+        return connect(self._dsn, timeout=self._timeout, autocommit=True)
+
+
+def _split(table: str | None) -> dict[str, str | None]:
+    schema, name = names.split(table) if table else (None, None)
+    return {"schema": schema, "table": name}
+
+
+def _joined(schema: str | None, name: str | None) -> str | None:
+    return f"{schema}.{name}" if name else None

@@ -1,0 +1,160 @@
+"""work, schedules, plans, audit: for people and for programs."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.processes import Command, finished
+from harness.questions import ask, one
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import psycopg
+
+
+@pytest.fixture
+def command(tmp_path: Path, dsn: str) -> Command:
+    (tmp_path / "home").mkdir()
+    environment = {"THERMOCLINE_HOT_DSN": dsn, "THERMOCLINE_WORK_POLL": "0.1", "THERMOCLINE_WORK_IN_PROCESS": "true"}
+    return Command(tmp_path / "home", environment)
+
+
+@pytest.fixture
+def table(db: psycopg.Connection) -> int:
+    ask(db, "CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    ask(db, "INSERT INTO m SELECT now() - g * interval '1 day', g FROM generate_series(0, 5) g")
+    number: int = one(db, "SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    ask(db, "SELECT lakets.add_retention_policy('m', '3 days')")
+    return number
+
+
+def test_once_does_what_is_due_and_says_what(command: Command, table: int, db: psycopg.Connection) -> None:
+    ended = command.run("work", "--once", "--json")
+    assert ended.code == 0
+    assert ended.json == {"ended": {"done": 3}, "leases_lost": 0, "last_error": None}
+    units = command.run("work", "list", "--json").json["units"]
+    assert {(unit["kind"], unit["table"], unit["status"]) for unit in units} == {
+        ("partitions", "public.m", "done"),
+        ("retention", "public.m", "done"),
+        ("prune", "", "done"),
+    }
+    (plan,) = command.run("plans", "--json").json["plans"]
+    assert (plan["kind"], plan["object"], plan["destructive"]) == ("retention", "public.m", True)
+    assert {line["action"] for line in plan["lines"]} == {"drop"}
+    dropped = len(plan["lines"])
+    acts = command.run("audit", "--table", "m", "--action", "drop_chunk", "--json").json["audit"]
+    assert len(acts) == dropped >= 2
+    assert acts[0]["reason"].endswith("drop_after 3 days")
+    assert command.run("audit", "--since", "2100-01-01", "--json").json == {"audit": []}
+    shown = command.run("plans", str(plan["id"]))
+    assert "drop_after 3 days" in shown.out
+    assert command.run("plans", "--table", "m").code == 0
+    assert command.run("audit").code == 0
+    unit = next(unit for unit in units if unit["kind"] == "retention")
+    found = command.run("work", "show", str(unit["id"]), "--json").json
+    assert (found["status"], found["attempt"], found["plan_id"]) == ("done", 1, plan["id"])
+    assert found["result"]["dropped"] == dropped
+
+
+def test_a_failing_unit_is_told_retried_and_cancelled(command: Command, table: int, db: psycopg.Connection) -> None:
+    ask(db, "UPDATE lakets._chronotable_registry SET chunk_interval = '1 microsecond'")
+    ended = command.run("work", "--once", "--kinds", "partitions")
+    assert ended.code == 1
+    assert "Not all of it is done" in ended.out
+    (unit,) = command.run("work", "list", "--status", "pending", "--kind", "partitions", "--json").json["units"]
+    assert "could not be seen to" in unit["last_error"]
+    number = str(unit["id"])
+    for _ in range(2):
+        ask(db, "UPDATE thermocline.work_unit SET not_before = now() WHERE id = %s", unit["id"])
+        command.run("work", "--once", "--kinds", "partitions")
+    assert command.run("work", "show", number, "--json").json["status"] == "dead"
+    ask(db, "UPDATE lakets._chronotable_registry SET chunk_interval = '1 day'")
+    assert command.run("work", "retry", number, "--json").json == {"unit": unit["id"]}
+    assert command.run("work", "--once", "--kinds", "partitions").code == 0
+    again = command.run("work", "retry", number)
+    assert again.code == 3
+    assert f"Work unit {number} is done" in again.err
+    cancelled = command.run("work", "cancel", number)
+    assert cancelled.code == 3
+    assert f"Work unit {number} is done already" in cancelled.err
+    assert "There is no work unit 999" in command.run("work", "cancel", "999").err
+
+
+def test_a_running_unit_is_taken_from_its_worker(command: Command, table: int, db: psycopg.Connection) -> None:
+    number = command.run("work", "add", "partitions", "--table", "m", "--json").json["unit"]
+    ask(db, "UPDATE thermocline.work_unit SET status = 'claimed', owner = 'somebody', lease_epoch = 1,"
+        " lease_until = now() + interval '1 h'")  # fmt: skip
+    assert command.run("work", "cancel", str(number), "--json").json == {"unit": number, "taken_from": "somebody"}
+    assert ask(db, "SELECT status, last_error FROM thermocline.work_unit") == [("cancelled", "cancelled by postgres")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["work", "--kinds", "partitions,nothing"], 3, "no kind of work called 'nothing'"),
+        (["work", "--concurrency", "0"], 2, "'--concurrency'"),
+        (["work", "add", "nothing"], 3, "no kind of work called 'nothing'"),
+        (["work", "add", "retention"], 3, "retention is for one table"),
+        (["work", "add", "prune", "--table", "m"], 3, "prune is for the whole database"),
+        (["work", "add", "tier", "--table", "none"], 3, "public.none is not a ChronoTable"),
+        (["work", "show", "77"], 3, "There is no work unit 77"),
+        (["work", "list", "--status", "happy"], 3, "No unit is ever 'happy'"),
+        (["work", "pause", "nothing"], 3, "no kind of work called 'nothing'"),
+        (["schedules", "set", "nothing", "--every", "5m"], 3, "no kind of work called 'nothing'"),
+        (["schedules", "set", "tier", "--every", "soon"], 3, "'soon' is no interval"),
+        (["schedules", "set", "tier", "--cron", "61 * * * *"], 3, "is no cron line"),
+        (["schedules", "set", "tier", "--cron", "0 0 31 2 *"], 3, "0 0 31 2 *"),
+        (["schedules", "set", "tier", "--window", "at night"], 3, "'at night' is no window"),
+        (["schedules", "set", "tier", "--every", "5m", "--cron", "* * * * *"], 3, "either an interval or a cron line"),
+        (["schedules", "set", "tier", "--table", "none", "--off"], 3, "public.none is not a ChronoTable"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_input_is_refused_by_name(command: Command, arguments: list[str], code: int, said: str) -> None:
+    ended = command.run(*arguments)
+    assert ended.code == code, ended
+    assert said in ended.err
+
+
+def test_schedules_are_listed_and_set(command: Command, table: int) -> None:
+    assert len(command.run("schedules", "--json").json["schedules"]) == 6
+    told = ["--table", "m", "--cron", "30 2 * * *", "--window", "runs 22:00-06:00"]
+    rows = command.run("schedules", "set", "retention", *told, "--json").json["schedules"]
+    assert [(row["table"], row["cron"], row["window"], row["enabled"]) for row in rows] == [
+        (None, None, None, True),
+        ("public.m", "30 2 * * *", "runs 22:00-06:00", True),
+    ]
+    rows = command.run("schedules", "set", "retention", "--table", "m", "--window", "none", "--off", "--json").json
+    assert [(row["window"], row["enabled"]) for row in rows["schedules"]] == [(None, True), (None, False)]
+    assert command.run("schedules", "reset", "retention", "m", "--json").json == {"had_its_own": True}
+    assert "partitions" in command.run("schedules").out
+
+
+def test_what_is_stopped_is_shown_and_goes_on(command: Command, table: int, db: psycopg.Connection) -> None:
+    assert "Nothing is stopped" in command.run("work", "pause").out
+    assert command.run("work", "pause", "destructive", "--why", "to look").code == 0
+    (stop,) = command.run("work", "pause", "--json").json["stopped"]
+    assert (stop["what"], stop["why"], stop["who"]) == ("destructive", "to look", "postgres")
+    command.run("work", "--once")
+    assert one(db, "SELECT status FROM thermocline.work_unit WHERE kind = 'retention'") == "pending"
+    assert one(db, "SELECT count(*) FROM m") == 6
+    assert command.run("work", "pause", "destructive", "--off").code == 0
+    assert command.run("work", "--once").code == 0
+    assert one(db, "SELECT count(*) FROM m") < 6
+
+
+def test_a_node_runs_until_it_is_told_to_stop(command: Command, table: int, db: psycopg.Connection) -> None:
+    process = command.start("work", "--json")
+    deadline = time.monotonic() + 30
+    while one(db, "SELECT count(*) FROM thermocline.work_unit WHERE status = 'done'") < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    ended = finished(process)
+    assert ended.code == 0
+    assert ended.json["ended"] == {"done": 3}
