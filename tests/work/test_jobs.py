@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -339,3 +342,22 @@ def test_a_unit_of_a_kind_that_this_release_does_not_know_is_left(db: psycopg.Co
     assert ask(db, "SELECT status, attempt FROM thermocline.work_unit WHERE kind = 'from the future'") == [
         ("pending", 0)
     ]
+
+
+def test_a_node_with_nothing_to_compare_loads_neither_arrow_nor_iceberg(
+    db: psycopg.Connection, stack: Stack, dsn: str
+) -> None:
+    """So an idle node is small: a few tens of megabytes, not two hundred."""
+    days(db)
+    ask(db, "SELECT lakets.add_tiered_retention_policy('m', '10 days', '20 days')")
+    program = (
+        "import sys, json; from pathlib import Path; from thermocline.config import Settings, HotSettings;"
+        " from thermocline.stack import Stack; from thermocline.work.node import Node;"
+        " stack = Stack(Settings(home=Path(sys.argv[1]), hot=HotSettings(dsn=sys.argv[2])));"
+        " ended = Node(stack).once().ended;"
+        " print(json.dumps([ended, [name for name in ('pyarrow', 'pandas', 'pyspark') if name in sys.modules]]))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(stack.home.root), dsn], capture_output=True, text=True, check=True
+    )
+    assert json.loads(ended.stdout) == [{"done": 4}, []]

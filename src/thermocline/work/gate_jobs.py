@@ -6,9 +6,11 @@ import threading
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from thermocline.gate import drop
 from thermocline.gate.drop_plan import Verdict
-from thermocline.gate.lifecycle import provable
+from thermocline.hot import names
 from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
 from thermocline.work.job import MAINTENANCE, Hopeless, Line, Plan
 from thermocline.work.pacing import Budget
 
@@ -87,6 +89,10 @@ class Tier(_GateJob):
     def plan(self, target: Target, claim: Claim) -> Plan:
         """What is due; a chunk that has to stay is a line, too."""
         claim.check()
+        with connect(self._stack.dsn, autocommit=True) as session:
+            row = session.execute(query("work_due_to_tier"), {"table": target.id}).fetchone()
+        if not (row and row[0]):
+            return Plan(target)
         gate = self._gate(target, compares=False)
         gate.refresh_rollups()
         lines = gate.tier(dry_run=True)
@@ -109,6 +115,11 @@ class Retention(_GateJob):
     def plan(self, target: Target, claim: Claim) -> Plan:
         """What is due is compared with the lake first, so that the plan says what will really go."""
         claim.check()
+        schema, name = names.split(target.table or "")
+        if not drop.read_state(self._stack.dsn, name, schema):
+            return Plan(target)
+        from thermocline.gate.lifecycle import provable  # with Arrow and all: only once something is due
+
         gate = self._gate(target, compares=False)
         gate.refresh_rollups()
         most = self._stack.settings.work.drops_per_run
@@ -125,9 +136,9 @@ class Retention(_GateJob):
 
     def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
         """Each drop asks the fence in its own transaction, so a worker that was overtaken drops nothing."""
-        steps: tuple[Lifecycle, Sequence[Planned]] = plan.steps
+        steps: tuple[Lifecycle | None, Sequence[Planned]] = plan.steps or (None, ())
         gate, planned = steps
-        if not any(one.verdict in _ACTS for one in planned):
+        if gate is None or not any(one.verdict in _ACTS for one in planned):
             return {"chunks": [asdict(line) for line in plan.lines]}
         lines = gate.carry_out(planned, fence=claim.fence)
         with connect(self._stack.dsn, autocommit=True) as session:
