@@ -142,12 +142,12 @@ for verb in (feed_commands.status, feed_commands.resync):
     feed_app.command()(guarded(verb))
 app.add_typer(feed_app, name="feed", help=feed_commands.feed.__doc__)
 
-rollup_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
-rollup_app.command("list")(guarded(rollup_commands.list_rollups))
+rollup_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+rollup_app.callback(invoke_without_command=True)(guarded(rollup_commands.rollup))
 rollup_app.command()(guarded(rollup_commands.show))
 rollup_app.command()(guarded(rollup_commands.refresh))
 rollup_app.command()(guarded(rollup_commands.check))
-app.add_typer(rollup_app, name="rollup", help=rollup_commands.HELP)
+app.add_typer(rollup_app, name="rollup", help=rollup_commands.rollup.__doc__)
 
 work_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 work_app.callback(invoke_without_command=True)(guarded(work_commands.work))

@@ -1,4 +1,4 @@
-"""Commands for RollUps: list, show, refresh, check."""
+"""Commands for RollUps: what there is, show, refresh, check."""
 
 from __future__ import annotations
 
@@ -16,22 +16,19 @@ if TYPE_CHECKING:
 
     from thermocline.hot.rollups import Item
 
-HELP = """Look after RollUps: what there is, what waits and why, whether it is right.
-
-Example: thermocline rollup show hourly
-"""
-
 Name = Annotated[str, typer.Argument(help="A RollUp, by the name that it was created with.")]
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 From = Annotated[datetime | None, typer.Option("--from", formats=_FORMATS, help="Only from this time on, UTC.")]
 To = Annotated[datetime | None, typer.Option("--to", formats=_FORMATS, help="Only before this time, UTC.")]
 
 
-def list_rollups(json: Json = False, verbose: Verbose = False) -> None:
+def rollup(context: typer.Context, json: Json = False, verbose: Verbose = False) -> None:
     """List the RollUps: what each is made from, how far it is, and how much waits for its next refresh.
 
-    Example: thermocline rollup list
+    Example: thermocline rollup
     """
+    if context.invoked_subcommand:
+        return
     call = Invocation(json=json, verbose=verbose)
     found = call.stack.rollups()
     if not found:

@@ -18,6 +18,7 @@ BEGIN
             USING HINT = 'Attach it by hand for its range in lakets._chunk_metadata, then remove its row from thermocline.detaching.';
     END IF;
     EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s %s', v_table::regclass, p_chunk::regclass, v_detaching.bound);
+    PERFORM thermocline._mark_range(v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end, 'chunk_changed');
     DELETE FROM thermocline.chunk_copy WHERE chunk_oid = p_chunk;
     DELETE FROM thermocline.detaching WHERE chunk_oid = p_chunk;
     UPDATE lakets._chunk_metadata SET status = 'active', tiered_at = NULL WHERE id = v_chunk.id;

@@ -11,6 +11,12 @@ BEGIN
     JOIN pg_attribute a ON a.attrelid = g.source_oid AND a.attname = g.source_time_column,
     thermocline._buckets_of(g.bucket_expression, g.source_alias, g.source_time_column, a.atttypid, p_times) b
     WHERE g.id = p_rollup_id;
+    IF NOT FOUND AND cardinality(p_times) > 0 THEN
+        RAISE EXCEPTION 'the RollUp % reads a column of time that its source no longer has: %',
+            (SELECT g.name FROM lakets._rollup_registry g WHERE g.id = p_rollup_id),
+            (SELECT quote_ident(g.source_time_column) FROM lakets._rollup_registry g WHERE g.id = p_rollup_id)
+            USING HINT = 'Rename the column back, or drop the RollUp and make it anew.';
+    END IF;
 END
 $$;
 

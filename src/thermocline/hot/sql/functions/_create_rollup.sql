@@ -27,6 +27,7 @@ DECLARE
     v_id      int;
     v_new     lakets._rollup_registry;
 BEGIN
+    PERFORM thermocline._require_read_committed(format('make the RollUp %s', coalesce(p_name, 'without a name')));
     PERFORM pg_advisory_xact_lock_shared(hashtextextended('thermocline rollup in the making', 0));
     v_reasons := lakets._reasons_against_name(p_name, p_bucket_interval, p_depends_on);
     IF cardinality(v_reasons) > 0 THEN
@@ -77,6 +78,12 @@ BEGIN
     IF v_new.key_columns IS NULL OR array_position(v_new.key_columns, NULL) IS NOT NULL THEN
         v_new.key_columns := '{}';  -- a key that is computed: buckets are recomputed whole
     END IF;
+    IF cardinality(v_new.key_columns) > (SELECT count(DISTINCT k) FROM unnest(v_new.key_columns) k) OR EXISTS (
+           SELECT FROM pg_attribute a LEFT JOIN pg_collation o ON o.oid = a.attcollation
+           WHERE a.attrelid = v_source AND a.attname = ANY (v_new.key_columns)
+             AND NOT (thermocline._is_common_type(a.atttypid) AND coalesce(o.collisdeterministic, true))) THEN
+        v_new.key_columns := '{}';  -- or whose values do not come out of a mark as they went in
+    END IF;
     v_new.bucket_interval := p_bucket_interval;
     v_reasons := lakets._reasons_against_bucket(
         v_source, v_new.source_time_column, v_new.source_alias, v_bucket, v_new.bucket_expression, p_bucket_interval,
@@ -97,6 +104,7 @@ BEGIN
             (SELECT coalesce(array_agg(DISTINCT g.id), '{}') FROM lakets._rollup_registry g
              WHERE g.name = ANY (p_depends_on) OR g.id = v_new.source_rollup_id))
     RETURNING id INTO v_id;
+    PERFORM pg_advisory_xact_lock(hashtextextended('thermocline rollup ' || v_new.source_rollup_id, 0));  -- nobody changes it meanwhile
     PERFORM lakets._materialise(v_id);
     EXECUTE format('CREATE UNIQUE INDEX %I ON %s (%s) NULLS NOT DISTINCT', 'idx__rollup_' || p_name || '_unique', v_table,
                    (SELECT string_agg(quote_ident(c), ', ') FROM unnest(ARRAY[v_bucket] || v_new.group_columns) c));

@@ -41,7 +41,8 @@ BEGIN
                     format('(p.keys ->> %L)::%s', k.source, format_type(a.atttypid, a.atttypmod)) AS value) c;
     IF v_raw IS NULL THEN
         v_raw := thermocline._rollup_query(v_id, format(
-            'SELECT * FROM %%s x WHERE x.%I >= %s', v_rollup.source_time_column, thermocline._in_utc(v_mark, v_time)));
+            'SELECT * FROM %%s x WHERE x.%s >= %s', replace(quote_ident(v_rollup.source_time_column), '%', '%%'),
+            replace(thermocline._in_utc(v_mark, v_time), '%', '%%')));
     END IF;
     v_start := format('t.%I%s', v_rollup.bucket_column,
                       CASE WHEN v_bucket <> 'timestamptz'::regtype THEN '::timestamp AT TIME ZONE ''UTC''' ELSE '' END);

@@ -9,9 +9,11 @@ AS $$
                 WHERE s.id = (SELECT g.source_rollup_id FROM lakets._rollup_registry g WHERE g.id = p_rollup_id)), '{}')
     FROM lakets._rollup_registry g
     JOIN (SELECT chronotable_id, range_start, range_end FROM thermocline.dropped_range
-          UNION ALL  -- a worker has detached it: its rows cannot be seen, and may come back
+          UNION ALL  -- a worker is about to detach it: its rows will not be seen, and may come back
           SELECT m.chronotable_id, m.range_start, m.range_end
           FROM thermocline.detaching a JOIN lakets._chunk_metadata m ON m.chunk_oid = a.chunk_oid AND m.status <> 'dropped'
+          UNION ALL
+          SELECT h.chronotable_id, h.range_start, h.range_end FROM thermocline._hidden_chunks() h
          ) d ON d.chronotable_id = g.source_chronotable_id
     WHERE g.id = p_rollup_id
 $$;

@@ -7,6 +7,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
 SET datestyle = 'ISO'
+SET extra_float_digits = 1
 AS $$
 DECLARE
     c_exact  constant int := 1000;
@@ -26,7 +27,7 @@ BEGIN
     FROM lakets._chronotable_registry r
     JOIN pg_partitioned_table p ON p.partrelid = r.table_oid
     JOIN pg_attribute a ON a.attrelid = r.table_oid AND a.attnum = p.partattrs[0]
-    WHERE r.table_oid = pg_partition_root(TG_RELID);
+    WHERE r.table_oid IN (SELECT pg_partition_ancestors(TG_RELID));
     IF NOT FOUND THEN
         RETURN NULL;  -- a chunk that has left its table
     END IF;

@@ -53,11 +53,7 @@ BEGIN
         PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
     END LOOP;
     PERFORM thermocline._mark_dependents(p_rollup_id, (
-        SELECT coalesce(range_agg(tstzrange(d, e.bucket)), '{}')
-        FROM unnest(v_buckets) d
-        JOIN thermocline._buckets_of_rollup(
-                 p_rollup_id, (SELECT array_agg(b + v_rollup.bucket_interval * 1.5) FROM unnest(v_buckets) b)) e
-          ON e.t = d + v_rollup.bucket_interval * 1.5), NULL);
+        SELECT coalesce(range_agg(tstzrange(e.bucket, e.bucket_end)), '{}') FROM thermocline._bucket_ends(p_rollup_id, v_buckets) e), NULL);
     RETURN cardinality(v_buckets);
 END
 $$;

@@ -19,6 +19,11 @@ AS $$
         SELECT 'its bucket_interval is not positive'
         WHERE p_bucket_interval IS NULL OR timestamptz '2000-01-01' + p_bucket_interval <= timestamptz '2000-01-01'
         UNION ALL
+        SELECT 'its bucket_interval has months and days or hours: it is the one or the other'
+        WHERE extract(month FROM p_bucket_interval) + 12 * extract(year FROM p_bucket_interval) <> 0
+          AND p_bucket_interval <> make_interval(
+                  months => (extract(month FROM p_bucket_interval) + 12 * extract(year FROM p_bucket_interval))::int)
+        UNION ALL
         SELECT format('it cannot depend on itself') WHERE p_name = ANY (p_depends_on)
         UNION ALL
         SELECT format('it depends on %s, which does not exist', coalesce(quote_ident(d), 'NULL')) FROM unnest(p_depends_on) d

@@ -38,9 +38,6 @@ AS $$
         SELECT format('it calls %s, whose result may differ from call to call', c.function::regprocedure)
         FROM called c JOIN pg_proc p ON p.oid = c.function
         WHERE p.provolatile <> 'i'
-          -- Stable for the sake of time zones only; a refresh works in UTC.
-          AND p.oid NOT IN ('timestamptz_mi_interval'::regproc, 'timestamptz_pl_interval'::regproc,
-                            'extract(text, timestamptz)'::regprocedure, 'date_part(text, timestamptz)'::regprocedure)
     ) x
 $$;
 

@@ -42,9 +42,9 @@ BEGIN
         IF v_single AND v_equal AND upper_inf(v_some[1]) THEN
             EXECUTE format(
                 'WITH fresh AS MATERIALIZED (%1$s), gone AS (DELETE FROM %2$s t WHERE t.%3$I >= $1::%4$s AND t.%3$I < $2::%4$s'
-                ' AND NOT EXISTS (SELECT FROM fresh f WHERE ROW(f.*)::%2$s = t) RETURNING 1)'
+                ' AND NOT EXISTS (SELECT FROM fresh f WHERE ROW(f.*)::%2$s = ROW(t.*)::%2$s) RETURNING 1)'
                 ' INSERT INTO %2$s SELECT f.* FROM fresh f WHERE (SELECT count(*) FROM gone) IS NOT NULL AND NOT EXISTS'
-                ' (SELECT FROM %2$s t WHERE t.%3$I >= $1::%4$s AND t.%3$I < $2::%4$s AND t = ROW(f.*)::%2$s)',
+                ' (SELECT FROM %2$s t WHERE t.%3$I >= $1::%4$s AND t.%3$I < $2::%4$s AND ROW(t.*)::%2$s = ROW(f.*)::%2$s)',
                 thermocline._rollup_query(p_rollup_id, v_rows), v_rollup.rollup_oid::regclass, v_rollup.bucket_column, v_bucket)
             USING coalesce(lower(v_some[1]), '-infinity'), timestamptz 'infinity';
             CONTINUE;

@@ -28,6 +28,14 @@ BEGIN
     DELETE FROM thermocline.chunk_copy WHERE chunk_oid = v_chunk.chunk_oid;
     v_covered := FOUND;  -- every change of it is in the lake or on its way there, proven or not
     DELETE FROM thermocline.detaching WHERE chunk_oid = v_chunk.chunk_oid;
+    PERFORM thermocline._serve_from_rollups(v_chunk.chronotable_id, v_chunk.range_end);
+    PERFORM thermocline._note_incomplete(g.id, x.lost)
+    FROM lakets._rollup_registry g,
+         LATERAL (SELECT thermocline._buckets_over(g.id, tstzmultirange(tstzrange(v_chunk.range_start, v_chunk.range_end))) AS times) o,
+         LATERAL (SELECT o.times * tstzmultirange(tstzrange(g.complete_until, NULL))
+                         + coalesce((SELECT range_agg(tstzrange(p.bucket, p.bucket_end)) FROM lakets._rollup_pending(g.id) p
+                                     WHERE p.bucket <@ o.times), '{}') AS lost) x
+    WHERE g.source_chronotable_id = v_chunk.chronotable_id AND NOT isempty(x.lost);
     INSERT INTO thermocline.dropped_range
         (chronotable_id, range_start, range_end, chunk_oid, receipt_id, receipt_position, drop_position, lake_uuid,
          in_lake)
@@ -40,12 +48,6 @@ BEGIN
             receipt_position = excluded.receipt_position, drop_position = excluded.drop_position,
             trap_oid = NULL, dropped_at = excluded.dropped_at, lake_uuid = excluded.lake_uuid,
             in_lake = excluded.in_lake;
-    PERFORM thermocline._note_incomplete(g.id, x.lost)
-    FROM lakets._rollup_registry g,
-         LATERAL (SELECT thermocline._buckets_over(g.id, tstzmultirange(tstzrange(v_chunk.range_start, v_chunk.range_end)))
-                         * tstzmultirange(tstzrange(g.complete_until, NULL)) AS lost) x
-    WHERE g.source_chronotable_id = v_chunk.chronotable_id AND NOT isempty(x.lost);
-    PERFORM thermocline._serve_from_rollups(v_chunk.chronotable_id, v_chunk.range_end);
     INSERT INTO thermocline.audit
         (action, object, chronotable_id, range_start, range_end, row_count, bytes, forced, reason, evidence)
     VALUES ('drop_chunk', v_chunk.chunk_name, v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end,

@@ -22,6 +22,10 @@ BEGIN
         RETURN false;
     END IF;
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = p_id;
+    -- A refresh of what it is made from marks by the watermark that it sees: neither may move under the other.
+    IF NOT pg_try_advisory_xact_lock_shared(hashtextextended('thermocline rollup ' || v_rollup.source_rollup_id, 0)) THEN
+        RETURN false;
+    END IF;
     IF NOT p_within_lag AND v_rollup.last_refreshed_at + v_rollup.refresh_lag > clock_timestamp() THEN
         RETURN false;
     END IF;
@@ -86,6 +90,10 @@ BEGIN
                             THEN pg_current_xact_id() ELSE frontier_xid END
     WHERE id = p_id;
     PERFORM thermocline._forget_marks(p_id);
+    -- What is detached may have been written to, and may come back: it is marked until then.
+    PERFORM thermocline._mark_range(h.chronotable_id, h.range_start, h.range_end, 'chunk_changed')
+    FROM thermocline._hidden_chunks() h JOIN pg_class c ON c.oid = h.chunk_oid
+    WHERE h.chronotable_id = v_rollup.source_chronotable_id;
     RETURN true;
 END
 $$;

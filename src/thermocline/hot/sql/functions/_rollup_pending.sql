@@ -12,12 +12,15 @@ AS $$
 DECLARE
     v_rollup lakets._rollup_registry;
     v_frozen tstzmultirange;
+    v_step   interval;
 BEGIN
     SELECT * INTO v_rollup FROM lakets._rollup_registry WHERE id = p_rollup_id;
     IF NOT EXISTS (SELECT FROM thermocline._marks(p_rollup_id)) THEN
         RETURN;
     END IF;
     v_frozen := thermocline._frozen(p_rollup_id);
+    -- By the clock of a zone there are shorter ones.
+    v_step := least(coalesce(thermocline._regular_step(v_rollup.bucket_expression), v_rollup.bucket_interval / 4), interval '20 days');
     RETURN QUERY
     WITH marked AS MATERIALIZED (
         SELECT m.first_time, least(m.last_time, v_rollup.watermark) AS last_time, m.keys FROM thermocline._marks(p_rollup_id) m
@@ -29,7 +32,7 @@ BEGIN
         UNION
         SELECT g.t, m.keys
         FROM marked m,
-             generate_series(m.first_time, m.last_time, least(v_rollup.bucket_interval, interval '20 days')) g (t)
+             generate_series(m.first_time, m.last_time, v_step) g (t)
         WHERE m.last_time > m.first_time
     ), found AS MATERIALIZED (
         SELECT DISTINCT b.bucket, m.keys
@@ -37,11 +40,7 @@ BEGIN
         JOIN moments m ON m.t = b.t
         WHERE b.bucket < v_rollup.watermark
     ), ended AS (
-        SELECT e.bucket, b.bucket AS bucket_end
-        FROM (SELECT DISTINCT f.bucket FROM found f) e
-        JOIN thermocline._buckets_of_rollup(
-                 p_rollup_id, (SELECT array_agg(DISTINCT f.bucket + v_rollup.bucket_interval * 1.5) FROM found f)) b
-          ON b.t = e.bucket + v_rollup.bucket_interval * 1.5
+        SELECT e.bucket, e.bucket_end FROM thermocline._bucket_ends(p_rollup_id, (SELECT array_agg(DISTINCT f.bucket) FROM found f)) e
     )
     SELECT f.bucket, e.bucket_end, f.keys
     FROM found f JOIN ended e ON e.bucket = f.bucket

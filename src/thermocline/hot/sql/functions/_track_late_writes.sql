@@ -19,10 +19,11 @@ BEGIN
     SELECT atttypid = 'timestamptz'::regtype INTO STRICT v_aware
     FROM pg_attribute WHERE attrelid = v_table.table_oid AND attname = v_table.time_column;
     v_late := format(
-        '(%%1$s.%1$I < clock_timestamp() %2$s- interval %3$L AND date_bin(''1 hour'', %%1$s.%1$I%4$s, ''2000-01-01 00:00+00'')'
+        '(%%1$s.%1$s < clock_timestamp() %2$s- interval %3$L AND date_bin(''1 hour'', %%1$s.%1$s%4$s, ''2000-01-01 00:00+00'')'
         ' <> to_timestamp(coalesce(nullif(current_setting(%5$L, true), ''''), ''-infinity'')::float8)'
-        ' AND lakets._to_be_marked(%6$s, %%1$s.%1$I%4$s))',
-        v_table.time_column, CASE WHEN v_aware THEN '' ELSE 'AT TIME ZONE ''UTC'' ' END, v_table.late_after,
+        ' AND lakets._to_be_marked(%6$s, %%1$s.%1$s%4$s))',
+        replace(quote_ident(v_table.time_column), '%', '%%'), CASE WHEN v_aware THEN '' ELSE 'AT TIME ZONE ''UTC'' ' END,
+        v_table.late_after,
         CASE WHEN v_aware THEN '' ELSE '::timestamp AT TIME ZONE ''UTC''' END, 'thermocline.hour_' || p_chronotable_id,
         p_chronotable_id);
     v_new := format(v_late, 'NEW');

@@ -26,7 +26,7 @@ BEGIN
     END IF;
     v_from := (SELECT b.bucket FROM thermocline._buckets_of_rollup(v_id, ARRAY[p_from]) b WHERE p_from IS NOT NULL);
     v_to := (SELECT upper(thermocline._buckets_over(v_id, tstzmultirange(tstzrange(p_to - interval '1 microsecond', p_to))))
-             WHERE p_to IS NOT NULL);
+             WHERE p_to < '290000-01-01');
     SELECT atttypid INTO STRICT v_time FROM pg_attribute
     WHERE attrelid = v_rollup.source_oid AND attname = v_rollup.source_time_column;
     SELECT string_agg(
@@ -47,7 +47,7 @@ BEGIN
         '  SELECT thermocline._frozen_buckets(%1$s) + coalesce(range_agg(tstzrange(p.bucket, p.bucket_end)), ''{}'') AS times'
         '  FROM lakets._rollup_pending(%1$s) p'
         '), both_sides AS ('
-        '  SELECT true AS is_stored, t AS x FROM %2$s t'
+        '  SELECT true AS is_stored, ROW(t.*)::%2$s AS x FROM %2$s t'
         '  WHERE t.%3$I::timestamptz < %4$s AND t.%3$I::timestamptz >= $1 AND t.%3$I::timestamptz < $2'
         '    AND NOT t.%3$I::timestamptz <@ (SELECT times FROM skipped)'
         '  UNION ALL SELECT false, ROW(q.*)::%2$s FROM (%5$s) q'
@@ -62,9 +62,10 @@ BEGIN
         ' FROM paired WHERE NOT is_there OR NOT is_wanted OR (%8$s) ORDER BY 1, 2',
         v_id, v_rollup.rollup_oid::regclass, v_rollup.bucket_column, v_mark,
         thermocline._rollup_query(v_id, format(
-            'SELECT * FROM %%s x WHERE x.%1$I < %2$s AND x.%1$I >= $1::%3$s AND x.%1$I < $2::%3$s'
-            ' AND NOT x.%1$I::timestamptz <@ (SELECT times FROM skipped)',
-            v_rollup.source_time_column, thermocline._in_utc(v_mark, v_time), v_time)),
+            'SELECT * FROM %%s x WHERE x.%1$s < %2$s AND x.%1$s >= $1::%3$s AND x.%1$s < $2::%3$s'
+            ' AND NOT x.%1$s::timestamptz <@ (SELECT times FROM skipped)',
+            replace(quote_ident(v_rollup.source_time_column), '%', '%%'),
+            replace(thermocline._in_utc(v_mark, v_time), '%', '%%'), v_time)),
         v_groups, coalesce(v_keys, ''), coalesce(v_wrong, 'false'))
     USING coalesce(v_from, '-infinity'), coalesce(v_to, 'infinity');
 END
