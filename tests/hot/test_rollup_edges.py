@@ -314,3 +314,32 @@ def test_columns_may_be_called_anything(db: psycopg.Connection, name: str) -> No
     ask(db, "DELETE FROM _rollup_hourly WHERE total BETWEEN 10 AND 49")
     assert one(db, "SELECT lakets.repair_rollup('hourly', NULL, '294276-12-31 23:59:59')") > 30
     assert differences(db, "_rollup_hourly", query) == []
+
+
+@pytest.mark.parametrize(
+    "bucket",
+    [
+        "public.evil(m.ts)",
+        "date_bin('1 hour', m.ts::evild, '2000-01-01')",
+        "m.date(m.ts)",
+        "m.ts::m.date",
+        "(SELECT now())",
+    ],
+)
+def test_nothing_but_buckets_of_time_is_evaluated_for_readers(hourly: psycopg.Connection, bucket: str) -> None:
+    """Readers of the view have it done with the installer's rights, and lakets_admin may write to the registry."""
+    ask(hourly, "CREATE TABLE ran (who text)")
+    ask(
+        hourly,
+        "CREATE FUNCTION evil(timestamptz) RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE AS"
+        " $$ BEGIN INSERT INTO public.ran VALUES (current_user); RETURN $1; END $$",
+    )
+    ask(hourly, "CREATE DOMAIN pg_temp.evild AS timestamptz CHECK (public.evil(VALUE) IS NOT NULL)")
+    ask(hourly, LATE)
+    ask(hourly, "UPDATE lakets._rollup_registry SET bucket_expression = %s", bucket)
+    with pytest.raises(psycopg.errors.RaiseException, match="is not a function of ts alone"):
+        ask(hourly, "TABLE _rollup_rt_hourly")
+    domain = HOURLY.replace("ts)", "ts::pg_temp.evild)")
+    with pytest.raises(psycopg.errors.RaiseException, match=r"of ts alone|not PostgreSQL's own|may differ"):
+        ask(hourly, "SELECT lakets.create_rollup('second', %s)", domain)
+    assert ask(hourly, "TABLE ran") == []

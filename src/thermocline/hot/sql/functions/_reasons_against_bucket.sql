@@ -50,6 +50,8 @@ BEGIN
              thermocline._buckets_of(p_expression, p_alias, p_time_column, v_type,
                  ARRAY[s.bucket + p_interval + p_interval / 2]) next;
     EXCEPTION
+        WHEN raise_exception THEN  -- it says so itself
+            RETURN ARRAY[SQLERRM];
         WHEN undefined_column OR undefined_table THEN
             RETURN ARRAY[format('its bucket %s is not a function of %I alone', p_expression, p_time_column)];
     END;
