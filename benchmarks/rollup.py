@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from benchmarks import ground, scratch
+from benchmarks import ground, rollup_growth, scratch
 from benchmarks.frame import Report, Seconds, Times, interleave, progress, timed
 from benchmarks.peers import bucketloop, timelake
 
@@ -69,6 +69,18 @@ class Site:
             f"CREATE INDEX ON {name} (device, time)",
         )
 
+    def fill(self, name: str, rows: int) -> None:
+        """Every device, every 10 s, up to now, in the order of time: converted, so nothing of it is late."""
+        self.run(
+            f"CREATE TABLE {name} ({_COLUMNS})",
+            f"INSERT INTO {name} SELECT date_bin('10 s', now(), '2000-01-01') - (i / {self.devices}) * interval '10 s',"
+            f" 'd' || i % {self.devices}, 20 + sin(i) FROM generate_series({rows - 1}, 0, -1) i",
+            f"SELECT lakets.create_chronotable('{name}', 'time', '1 day')",
+            f"CREATE INDEX ON {name} (device, time)",
+            f"VACUUM (ANALYZE) {name}",
+            "CHECKPOINT",
+        )
+
     def make_rollup(self, name: str, table: str) -> None:
         """One-minute buckets by device, refreshed whenever asked."""
         self.run(
@@ -112,7 +124,7 @@ def run() -> Report:
 def measure(report: Report, on: Site) -> None:
     """All parts but the peer that has to be fetched; those on the large table come first."""
     with report.part("rows"):
-        _fill(on)
+        on.fill("readings", on.rows)
     with report.part("everything, and late rows"):
         _late_rows(report, on)
     with report.part("fresh rows"):
@@ -123,6 +135,8 @@ def measure(report: Report, on: Site) -> None:
         _view(report, on)
         report.check("differences from a full aggregation", _differences(on), "== 0")
         on.run("SELECT lakets.drop_chronotable('readings')")
+    with report.part("growth"):
+        rollup_growth.measure(report, on, _refresh, _call)
     with report.part("COPY of fresh rows"):
         _copy_fresh(report, on)
     with report.part("a late day"):
@@ -154,19 +168,6 @@ def _refresh(session: psycopg.Connection, name: str) -> Seconds:
 
 
 # ---- the large table -------------------------------------------------------------------------
-
-
-def _fill(on: Site) -> None:
-    """Every device, every 10 s, up to now, in the order of time: converted, so nothing of it is late."""
-    on.run(
-        f"CREATE TABLE readings ({_COLUMNS})",
-        f"INSERT INTO readings SELECT date_bin('10 s', now(), '2000-01-01') - (i / {on.devices}) * interval '10 s',"
-        f" 'd' || i % {on.devices}, 20 + sin(i) FROM generate_series({on.rows - 1}, 0, -1) i",
-        "SELECT lakets.create_chronotable('readings', 'time', '1 day')",
-        "CREATE INDEX ON readings (device, time)",
-        "VACUUM (ANALYZE) readings",
-        "CHECKPOINT",
-    )
 
 
 def _write_late(session: psycopg.Connection, on: Site, rows: int, seed: float | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import benchmarks
-from benchmarks import ingest, rollup
+from benchmarks import ingest, rollup, rollup_growth
 from benchmarks.__main__ import known, main
 from benchmarks.frame import BadBound, Bound, Check, Report, Seconds, Times, interleave, shown
 
@@ -257,6 +257,7 @@ def test_ingest_measures_all_that_it_is_for_at_any_size(dsn: str) -> None:
     assert found["relations left by drop_chronotable"]
 
 
+@pytest.mark.promise("004-39")
 def test_rollup_measures_all_that_it_is_for_at_any_size(dsn: str) -> None:
     """As for ingest. That the view equals a full aggregation after all that holds at any size, too."""
     report = Report("rollup")
@@ -273,6 +274,8 @@ def test_rollup_measures_all_that_it_is_for_at_any_size(dsn: str) -> None:
         "view / table, 1 keys pending",
         "view / table, 100 keys pending",
         "differences from a full aggregation",
+        "growth of a refresh after one late row",
+        "growth of a dashboard's question",
         "COPY, none / one",
         "COPY, none / five",
         "late day by time, tracked / untracked",
@@ -282,6 +285,19 @@ def test_rollup_measures_all_that_it_is_for_at_any_size(dsn: str) -> None:
     ]
     assert found["differences from a full aggregation"]
     assert found["cascade of 5 RollUps, nothing dirty"]
+    far = [row for row in report.rows if row[0].endswith("of 100,000,000 rows")]
+    assert [row[0].partition(",")[0] for row in far] == [
+        "refresh after one late row",
+        "a day of one device",
+        "all of the view",
+    ]
+
+
+def test_growth_is_what_it_grows_by() -> None:
+    assert rollup_growth.exponent([(1, 2.0), (10, 20.0), (100, 200.0)]) == pytest.approx(1)
+    assert rollup_growth.exponent([(1, 3.0), (10, 3.0), (1000, 3.0)]) == pytest.approx(0)
+    assert rollup_growth.exponent([(100, 1.0), (400, 2.0)]) == pytest.approx(0.5)
+    assert rollup_growth.exponent([(100, 1.0)]) == 0
 
 
 def _json_lines(said: str) -> list[dict[str, Any]]:
