@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from harness.questions import ask, one
+from harness.roles import role
 from harness.sessions import Session
 from thermocline.gate import drop
 
@@ -343,3 +344,45 @@ def test_nothing_but_buckets_of_time_is_evaluated_for_readers(hourly: psycopg.Co
     with pytest.raises(psycopg.errors.RaiseException, match=r"of ts alone|not PostgreSQL's own|may differ"):
         ask(hourly, "SELECT lakets.create_rollup('second', %s)", domain)
     assert ask(hourly, "TABLE ran") == []
+
+
+def test_a_bucket_that_has_lost_rows_holds_no_chunk(db: psycopg.Connection) -> None:
+    """Made after the first days of the month have left, it shows nothing of the month and needs nothing of it."""
+    table(db)
+    ask(db, "SELECT lakets.drop_chunks('m', '8 days')")
+    oldest = one(db, "SELECT min(range_start) FROM lakets.show_chunks('m')")
+    wide = "SELECT lakets.time_bucket('400 days', ts) AS bucket, count(*) AS n FROM m GROUP BY 1"
+    make(db, "wide", wide, "400 days")
+    assert ask(db, "TABLE _rollup_rt_wide") == []
+    assert one(db, "SELECT lakets.drop_chunks('m', '5 days')") > 0
+    assert one(db, "SELECT min(range_start) FROM lakets.show_chunks('m')") > oldest
+
+
+def test_a_rollup_whose_table_is_gone_says_so(hourly: psycopg.Connection, dsn: str) -> None:
+    ask(hourly, "DROP VIEW _rollup_rt_hourly")
+    ask(hourly, "DROP TABLE _rollup_hourly")
+    for call in ("refresh_rollup", "check_rollup", "explain_rollup", "repair_rollup", "disable_rollup_invalidation"):
+        with pytest.raises(
+            psycopg.errors.RaiseException, match="the table of the RollUp hourly was dropped"
+        ) as refusal:
+            ask(hourly, f"SELECT lakets.{call}('hourly')")
+        assert "lakets.drop_rollup('hourly')" in str(refusal.value.diag.message_hint)
+    ask(hourly, "SELECT lakets.drop_rollup('hourly')")
+    assert ask(hourly, "SELECT * FROM lakets.show_rollups()") == []
+
+
+def test_only_its_owner_decides_over_a_rollup(hourly: psycopg.Connection, dsn: str) -> None:
+    calls = (
+        "disable_rollup_invalidation('hourly')",
+        "enable_rollup_invalidation('hourly')",
+        "invalidate_rollup_range('hourly', now() - interval '1 day', now())",
+        "repair_rollup('hourly')",
+    )
+    with (
+        role(dsn, "platform", "", "GRANT lakets_admin TO {role}", "GRANT SELECT ON m TO {role}") as as_platform,
+        psycopg.connect(as_platform, autocommit=True) as other,
+    ):
+        for call in calls:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of the RollUp hourly"):
+                ask(other, f"SELECT lakets.{call}")
+    assert one(hourly, "SELECT tracked FROM lakets._rollup_registry")

@@ -93,7 +93,8 @@ BEGIN
          format('RollUps still need its rows: %s',
                 (SELECT string_agg(b.name, ', ')
                  FROM thermocline._rollups_behind(v_table.id, v_chunk.range_start, v_chunk.range_end) b)),
-         'SELECT * FROM lakets.refresh_rollup_cascade(); then wait until writers that are open now have ended.'),
+         'SELECT * FROM lakets.refresh_rollup_cascade(); then wait until writers that are open now have ended, and until buckets that '
+         'are wider than the chunk are over. `thermocline rollup show` says more.'),
         ('no_receipt', v_receipt.id IS NOT NULL,
          'it has no receipt: nobody has compared it with the lake yet',
          '`thermocline verify` compares it.')

@@ -46,7 +46,8 @@ BEGIN
             END IF;
             IF v_chunk.needed_by IS NOT NULL AND NOT p_forced AND NOT v_chunk.gone AND NOT p_gated THEN
                 RAISE NOTICE '% stays: RollUps still need its rows: %', v_chunk.chunk_name, v_chunk.needed_by
-                    USING DETAIL = 'rollup_behind', HINT = c_later;
+                    USING DETAIL = 'rollup_behind', HINT = 'They are refreshed at every call. Buckets that are wider than the chunk have to'
+                                                           ' be over, and writers that were open have to have ended.';
                 CONTINUE;
             END IF;
             BEGIN

@@ -18,11 +18,14 @@ DECLARE
     v_bad     bigint;
 BEGIN
     IF p_table IS NULL THEN
-        RETURN ARRAY[format('there is no table %I.%I', p_schema_name, p_table_name)];
+        RETURN ARRAY[format('there is no table %I.%I', p_schema_name, p_table_name)
+                     || CASE WHEN p_table_name LIKE '%.%' THEN '; the schema is an argument of its own' ELSE '' END];
     END IF;
     SELECT * INTO STRICT v_class FROM pg_class WHERE oid = p_table;
     IF v_class.relkind <> 'r' THEN
-        RETURN ARRAY[CASE v_class.relkind WHEN 'p' THEN 'it is partitioned already'
+        RETURN ARRAY[CASE v_class.relkind WHEN 'p' THEN CASE WHEN EXISTS (SELECT FROM lakets._chronotable_registry r WHERE r.table_oid = p_table)
+                                                        THEN 'it is one already; p_if_not_exists => true leaves it as it is'
+                                                        ELSE 'it is partitioned already' END
                                           WHEN 'v' THEN 'it is a view'
                                           WHEN 'm' THEN 'it is a materialised view'
                                           WHEN 'f' THEN 'it is a foreign table'

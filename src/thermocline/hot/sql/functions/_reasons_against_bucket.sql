@@ -56,7 +56,7 @@ BEGIN
             RETURN ARRAY[format('its bucket %s is not a function of %I alone', p_expression, p_time_column)];
     END;
     IF v_wrong IS NOT FALSE THEN
-        v_reasons := array_append(v_reasons, format('its bucket %s is not one of %s', p_expression, p_interval));
+        v_reasons := array_append(v_reasons, format('its bucket %s is not one of %s: the third argument says how long it is', p_expression, p_interval));
     END IF;
     RETURN v_reasons;
 END

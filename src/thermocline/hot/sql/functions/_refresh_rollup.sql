@@ -22,6 +22,7 @@ BEGIN
         RETURN false;
     END IF;
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = p_id;
+    PERFORM thermocline._require_rollup_table(p_id);
     -- A refresh of what it is made from marks by the watermark that it sees: neither may move under the other.
     IF NOT pg_try_advisory_xact_lock_shared(hashtextextended('thermocline rollup ' || v_rollup.source_rollup_id, 0)) THEN
         RETURN false;

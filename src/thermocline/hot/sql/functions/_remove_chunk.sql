@@ -37,7 +37,7 @@ BEGIN
     IF p_forced IS NOT TRUE AND EXISTS (
         SELECT FROM thermocline._rollups_behind(v_chunk.chronotable_id, v_chunk.range_start, v_chunk.range_end)) THEN
         RAISE EXCEPTION '% stays: RollUps still need its rows', p_chunk::regclass
-            USING DETAIL = 'rollup_behind', HINT = 'SELECT * FROM lakets.refresh_rollup_cascade(); then try again.';
+            USING DETAIL = 'rollup_behind', HINT = 'SELECT * FROM lakets.refresh_rollup_cascade(); then try again. Buckets that are wider than the chunk have to be over.';
     END IF;
     PERFORM thermocline._lock(k.confrelid, 'ACCESS EXCLUSIVE')  -- DROP TABLE would wait for them on its own terms
     FROM (SELECT DISTINCT confrelid FROM pg_constraint WHERE conrelid = p_chunk AND contype = 'f') k;

@@ -1,4 +1,5 @@
--- The RollUps that still need the rows of a chunk: not computed up to its end, or with marks in a bucket that has a part in it.
+-- The RollUps that still need the rows of a chunk: a bucket that has a part in it is not computed whole yet, or has changed since.
+-- Buckets that have lost rows already need no more of them: they stay as they are.
 CREATE OR REPLACE FUNCTION thermocline._rollups_behind(p_chronotable_id int, p_from timestamptz, p_to timestamptz)
 RETURNS TABLE (name text)
 LANGUAGE sql STABLE
@@ -6,11 +7,13 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT g.name
     FROM lakets._rollup_registry g,
-         LATERAL (SELECT min(b.bucket) AS first, max(b.bucket) + g.bucket_interval * 1.5 AS last
-                  FROM thermocline._buckets_of_rollup(g.id, ARRAY[p_from, p_to - interval '1 microsecond']) b) w
+         LATERAL (SELECT thermocline._buckets_over(g.id, tstzmultirange(tstzrange(p_from, p_to)))
+                         - thermocline._buckets_over(g.id, (
+                               SELECT coalesce(range_agg(tstzrange(d.range_start, d.range_end)), '{}')
+                               FROM thermocline.dropped_range d WHERE d.chronotable_id = p_chronotable_id)) AS needed) w
     WHERE g.source_chronotable_id = p_chronotable_id
-      AND (coalesce(g.complete_until, '-infinity') < p_to
-           OR EXISTS (SELECT FROM thermocline._marks(g.id) m WHERE m.first_time < w.last AND m.last_time >= w.first))
+      AND (upper(w.needed) > coalesce(g.complete_until, '-infinity')
+           OR EXISTS (SELECT FROM thermocline._marks(g.id) m WHERE tstzrange(m.first_time, m.last_time, '[]') && w.needed))
     ORDER BY g.name
 $$;
 

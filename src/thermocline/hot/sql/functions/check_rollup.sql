@@ -20,6 +20,7 @@ DECLARE
     v_keys   text;
     v_mark   text := format('(SELECT lakets._rollup_watermark(%L))', p_name);
 BEGIN
+    PERFORM thermocline._require_rollup_table(v_id);
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = v_id;
     IF p_to <= p_from OR NOT isfinite(p_from) OR NOT isfinite(p_to) THEN
         RAISE EXCEPTION 'cannot check % from % to %', p_name, p_from, p_to USING HINT = 'Give two moments, the earlier one first.';

@@ -4,7 +4,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_id int := thermocline._rollup_id(p_rollup_name);
+    v_id int := thermocline._own_rollup_id(p_rollup_name);
 BEGIN
     UPDATE lakets._rollup_registry SET tracked = false WHERE id = v_id;
     DELETE FROM lakets._rollup_invalidation_log WHERE rollup_id = v_id;

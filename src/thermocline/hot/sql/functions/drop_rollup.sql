@@ -15,7 +15,9 @@ BEGIN
     END IF;
     PERFORM pg_advisory_xact_lock(hashtextextended('thermocline rollup ' || v_id, 0));
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = v_id;
-    EXECUTE format('DROP VIEW IF EXISTS %s', v_rollup.realtime_view);
+    IF to_regclass(v_rollup.realtime_view) IS NOT NULL THEN
+        EXECUTE format('DROP VIEW %s', v_rollup.realtime_view);
+    END IF;
     IF EXISTS (SELECT FROM pg_class WHERE oid = v_rollup.rollup_oid) THEN
         EXECUTE format('DROP TABLE %s', v_rollup.rollup_oid::regclass);
     END IF;

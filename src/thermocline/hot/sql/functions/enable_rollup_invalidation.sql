@@ -5,7 +5,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_id int := thermocline._rollup_id(p_rollup_name);
+    v_id int := thermocline._own_rollup_id(p_rollup_name);
 BEGIN
     UPDATE lakets._rollup_registry SET tracked = true WHERE id = v_id AND NOT tracked;
     IF NOT FOUND THEN

@@ -21,6 +21,7 @@ DECLARE
     v_frozen tstzmultirange;
     v_tail   timestamptz;
 BEGIN
+    PERFORM thermocline._require_rollup_table(v_id);
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = v_id;
     RETURN QUERY
     SELECT 'marks', m.reason, min(m.marked_at), min(m.first_time), max(m.last_time), count(*), NULL::bigint

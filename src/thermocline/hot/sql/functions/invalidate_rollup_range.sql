@@ -6,7 +6,7 @@ SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
 AS $$
 DECLARE
-    v_id     int := thermocline._rollup_id(p_name);
+    v_id     int := thermocline._own_rollup_id(p_name);
     v_rollup lakets._rollup_registry;
     v_frozen tstzmultirange;
     v_marked int;

@@ -5,7 +5,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_id     int := thermocline._rollup_id(p_name);
+    v_id     int := thermocline._own_rollup_id(p_name);
     v_wrong  timestamptz[];
     v_ranges tstzmultirange;
 BEGIN
