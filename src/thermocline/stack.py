@@ -339,10 +339,10 @@ class Stack:
         with self._advised():
             return rollups.explain(self.dsn, name, timeout=self.settings.hot.connect_timeout)
 
-    def refresh_rollups(self, name: str | None = None) -> list[Refreshed]:
-        """Refresh a RollUp after those it is made from, or all of them."""
+    def refresh_rollups(self, name: str | None = None, *, now: bool = False) -> list[Refreshed]:
+        """Refresh a RollUp after those it is made from, or all of them; `now` minds no lag."""
         with self._advised():
-            return rollups.refresh(self.dsn, name, timeout=self.settings.hot.connect_timeout)
+            return rollups.refresh(self.dsn, name, now=now, timeout=self.settings.hot.connect_timeout)
 
     def check_rollup(
         self, name: str, start: datetime | None = None, end: datetime | None = None, *, repair: bool = False

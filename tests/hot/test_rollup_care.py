@@ -222,8 +222,16 @@ def test_from_python(hourly: psycopg.Connection, dsn: str) -> None:
     (listed,) = rollups.rollups(dsn)
     assert (listed.name, listed.source, listed.marks, listed.incomplete) == ("hourly", "public.m", 0, 0)
     (done,) = rollups.refresh(dsn, None)
-    assert (done.rollup, done.refreshed) == ("hourly", True)
+    assert (done.rollup, done.refreshed, done.why_not) == ("hourly", True, "")
     assert done.ms > 0
+    ask(hourly, "UPDATE lakets._rollup_registry SET refresh_lag = '1 hour'")
+    ask(hourly, "INSERT INTO m VALUES (now() - interval '50 hours', 'd1', 1, 1)")
+    assert rollups.check(dsn, "hourly").waiting_buckets == 1
+    assert [(one.refreshed, one.why_not) for one in rollups.refresh(dsn, "hourly")] == [
+        (False, "its refresh_lag is not over")
+    ]
+    assert [one.refreshed for one in rollups.refresh(dsn, "hourly", now=True)] == [True]
+    assert rollups.check(dsn, "hourly").waiting_buckets == 0
 
 
 # ---- never a part as the whole ---------------------------------------------------------------

@@ -57,6 +57,7 @@ def show(name: Name, json: Json = False, verbose: Verbose = False) -> None:
 
 def refresh(
     name: Annotated[str | None, typer.Argument(help="Only this one, after those it is made from.")] = None,
+    now: Annotated[bool, typer.Option("--now", help="Also those whose refresh_lag is not over.")] = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -66,7 +67,7 @@ def refresh(
     """
     call = Invocation(json=json, verbose=verbose)
     with call.out.step("Refreshing"):
-        done = call.stack.refresh_rollups(name)
+        done = call.stack.refresh_rollups(name, now=now)
     if not done:
         call.out.say("No RollUp yet: SELECT lakets.create_rollup(...) makes one.")
     if done or json:
@@ -95,6 +96,8 @@ def check(
         call.out.facts("", asdict(checked))
     elif checked.differences:
         _table(call, "differences", [asdict(one) for one in checked.differences])
+    if checked.waiting_buckets:
+        call.out.say(f"{checked.waiting_buckets} buckets wait for the next refresh and were not compared.")
     if not checked.differences:
         call.out.say("No difference.")
     elif checked.repaired_buckets:

@@ -46,6 +46,7 @@ class Refreshed:
     rollup: str
     refreshed: bool
     ms: float
+    why_not: str
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Checked:
-    """The differences of a RollUp, and in how many buckets they were mended."""
+    """The differences of a RollUp, in how many buckets they were mended, and how many wait for a refresh anyway."""
 
     differences: list[Difference]
     repaired_buckets: int
+    waiting_buckets: int
 
 
 def rollups(dsn: str, *, timeout: int = 10) -> list[RollUp]:
@@ -81,14 +83,14 @@ def explain(dsn: str, name: str, *, timeout: int = 10) -> tuple[RollUp, list[Ite
     return found[name], items
 
 
-def refresh(dsn: str, name: str | None, *, timeout: int = 10) -> list[Refreshed]:
-    """A RollUp after those it is made from, or all of them; each in a transaction of its own."""
+def refresh(dsn: str, name: str | None, *, now: bool = False, timeout: int = 10) -> list[Refreshed]:
+    """A RollUp after those it is made from, or all of them; each in a transaction of its own. `now` minds no lag."""
     with connect(dsn, timeout=timeout, autocommit=True) as session:
         order = [row[0] for row in session.execute(query("rollup_order"), {"name": name})]
         return [
             Refreshed(*row)
             for one in order
-            for row in session.execute(query("rollup_refresh"), {"name": one}).fetchall()
+            for row in session.execute(query("rollup_refresh"), {"name": one, "now": now}).fetchall()
         ]
 
 
@@ -110,4 +112,5 @@ def check(
         if repair and differences:
             row = session.execute("SELECT lakets.repair_rollup(%s, %s, %s)", asked).fetchone()
             repaired = row[0] if row else 0
-    return Checked(differences, repaired)
+        (waiting,) = session.execute(query("rollup_waiting"), {"name": name}).fetchone() or (0,)
+    return Checked(differences, repaired, waiting)

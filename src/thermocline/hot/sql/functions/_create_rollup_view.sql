@@ -39,6 +39,10 @@ BEGIN
     JOIN pg_attribute a ON a.attrelid = v_rollup.source_oid AND a.attname = k.source,
     LATERAL (SELECT thermocline._is_common_type(a.atttypid) AS common,
                     format('(p.keys ->> %L)::%s', k.source, format_type(a.atttypid, a.atttypmod)) AS value) c;
+    IF v_raw !~ '\m_rollup_watermark\M' THEN
+        RAISE WARNING 'the query for the view of % does not ask for lakets._rollup_watermark(%)', p_name, quote_literal(p_name)
+            USING HINT = 'Rows below it are in the RollUp already and would be counted twice.';
+    END IF;
     IF v_raw IS NULL THEN
         v_raw := thermocline._rollup_query(v_id, format(
             'SELECT * FROM %%s x WHERE x.%s >= %s', replace(quote_ident(v_rollup.source_time_column), '%', '%%'),
