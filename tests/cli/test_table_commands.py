@@ -58,7 +58,7 @@ def test_a_table_that_is_none_is_named(with_table: Command) -> None:
     ended = with_table.run("chunks", "plant.nothing")
     assert ended.code == 3
     assert "plant.nothing is not a ChronoTable" in ended.err
-    assert "lakets.create_chronotable" in ended.err
+    assert "thermocline tables" in ended.err
 
 
 def test_nothing_yet_is_said_with_what_to_do(external: Command) -> None:

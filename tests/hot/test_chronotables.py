@@ -234,7 +234,7 @@ def test_a_row_with_an_absurd_time_does_not_make_a_million_chunks(db: psycopg.Co
 
 def test_making_it_twice_is_refused_or_noticed(db: psycopg.Connection) -> None:
     made = metrics(db)
-    with pytest.raises(psycopg.errors.RaiseException, match="partitioned already"):
+    with pytest.raises(psycopg.errors.RaiseException, match="it is one already; p_if_not_exists"):
         db.execute("SELECT lakets.create_chronotable('metrics', 'ts')")
     assert ask(db, "SELECT lakets.create_chronotable('metrics', 'ts', p_if_not_exists => true)") == [(made,)]
 
