@@ -12,6 +12,7 @@ AS $$
 DECLARE
     v_table   oid := lakets._table_oid(p_table_name, p_schema_name);
     v_names   text[];
+    v_alike   boolean;
     v_unknown text;
     v_insert  text;
     v_rows    int;
@@ -29,9 +30,15 @@ BEGIN
     IF jsonb_typeof(p_data -> 0) = 'object' THEN
         SELECT array_agg(k) INTO v_names FROM jsonb_object_keys(p_data -> 0) k;
     END IF;
-    IF v_names IS NULL OR EXISTS (
-        SELECT FROM (SELECT array_agg(k) AS names FROM jsonb_object_keys(p_data -> 0) k) f, jsonb_array_elements(p_data) e
-        WHERE CASE jsonb_typeof(e) WHEN 'object' THEN e - f.names <> '{}' ELSE true END) THEN
+    BEGIN
+        v_alike := v_names IS NOT NULL AND NOT EXISTS (
+            SELECT FROM (SELECT array_agg(k) AS names FROM jsonb_object_keys(p_data -> 0) k) f, jsonb_array_elements(p_data) e
+            WHERE e - f.names <> '{}');
+    EXCEPTION
+        WHEN invalid_parameter_value THEN  -- from a number nothing can be taken away
+            v_alike := false;
+    END;
+    IF NOT v_alike THEN
         IF EXISTS (SELECT FROM jsonb_array_elements(p_data) e WHERE jsonb_typeof(e) <> 'object') THEN
             RAISE EXCEPTION 'cannot ingest into %.%: an element of p_data is not an object', quote_ident(p_schema_name),
                 quote_ident(p_table_name) USING HINT = 'p_data is a JSON array of objects, one per row.';
