@@ -341,7 +341,7 @@ def test_nothing_but_buckets_of_time_is_evaluated_for_readers(hourly: psycopg.Co
     with pytest.raises(psycopg.errors.RaiseException, match="is not a function of ts alone"):
         ask(hourly, "TABLE _rollup_rt_hourly")
     domain = HOURLY.replace("ts)", "ts::pg_temp.evild)")
-    with pytest.raises(psycopg.errors.RaiseException, match=r"of ts alone|not PostgreSQL's own|may differ"):
+    with pytest.raises(psycopg.errors.RaiseException, match=r"of ts alone|may differ"):
         ask(hourly, "SELECT lakets.create_rollup('second', %s)", domain)
     assert ask(hourly, "TABLE ran") == []
 
@@ -383,6 +383,6 @@ def test_only_its_owner_decides_over_a_rollup(hourly: psycopg.Connection, dsn: s
         psycopg.connect(as_platform, autocommit=True) as other,
     ):
         for call in calls:
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of the RollUp hourly"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match=r"owner of table public\._rollup_hourly"):
                 ask(other, f"SELECT lakets.{call}")
     assert one(hourly, "SELECT tracked FROM lakets._rollup_registry")

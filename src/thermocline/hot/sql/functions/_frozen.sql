@@ -4,17 +4,16 @@ CREATE OR REPLACE FUNCTION thermocline._frozen(p_rollup_id int) RETURNS tstzmult
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT coalesce(range_agg(tstzrange(d.range_start, d.range_end)), '{}') + coalesce(
-               (SELECT s.incomplete FROM lakets._rollup_registry s
-                WHERE s.id = (SELECT g.source_rollup_id FROM lakets._rollup_registry g WHERE g.id = p_rollup_id)), '{}')
-    FROM lakets._rollup_registry g
-    JOIN (SELECT chronotable_id, range_start, range_end FROM thermocline.dropped_range
-          UNION ALL  -- a worker is about to detach it: its rows will not be seen, and may come back
-          SELECT m.chronotable_id, m.range_start, m.range_end
-          FROM thermocline.detaching a JOIN lakets._chunk_metadata m ON m.chunk_oid = a.chunk_oid AND m.status <> 'dropped'
-          UNION ALL
-          SELECT h.chronotable_id, h.range_start, h.range_end FROM thermocline._hidden_chunks() h
-         ) d ON d.chronotable_id = g.source_chronotable_id
+    SELECT (SELECT coalesce(range_agg(tstzrange(d.range_start, d.range_end)), '{}')
+            FROM (SELECT d.range_start, d.range_end FROM thermocline.dropped_range d WHERE d.chronotable_id = g.source_chronotable_id
+                  UNION ALL  -- a worker is about to detach it: its rows will not be seen, and may come back
+                  SELECT m.range_start, m.range_end
+                  FROM thermocline.detaching a JOIN lakets._chunk_metadata m ON m.chunk_oid = a.chunk_oid AND m.status <> 'dropped'
+                  WHERE m.chronotable_id = g.source_chronotable_id
+                  UNION ALL
+                  SELECT h.range_start, h.range_end FROM thermocline._hidden_chunks(g.source_chronotable_id) h) d)
+           + coalesce(s.incomplete, '{}')
+    FROM lakets._rollup_registry g LEFT JOIN lakets._rollup_registry s ON s.id = g.source_rollup_id
     WHERE g.id = p_rollup_id
 $$;
 

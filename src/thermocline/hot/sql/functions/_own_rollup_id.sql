@@ -5,14 +5,10 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_id    int := thermocline._rollup_id(p_name);
-    v_owner oid := (SELECT c.relowner FROM lakets._rollup_registry g JOIN pg_class c ON c.oid = g.rollup_oid WHERE g.id = v_id);
+    v_id int := thermocline._rollup_id(p_name);
 BEGIN
     PERFORM thermocline._require_rollup_table(v_id);
-    IF NOT pg_has_role(v_owner, 'USAGE') THEN
-        RAISE EXCEPTION 'must be owner of the RollUp %', p_name
-            USING ERRCODE = 'insufficient_privilege', HINT = format('It belongs to %I.', pg_get_userbyid(v_owner));
-    END IF;
+    PERFORM thermocline._require_owner_of(g.rollup_oid) FROM lakets._rollup_registry g WHERE g.id = v_id;
     RETURN v_id;
 END
 $$;

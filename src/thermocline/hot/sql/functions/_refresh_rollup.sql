@@ -92,9 +92,8 @@ BEGIN
     WHERE id = p_id;
     PERFORM thermocline._forget_marks(p_id);
     -- What is detached may have been written to, and may come back: it is marked until then.
-    PERFORM thermocline._mark_range(h.chronotable_id, h.range_start, h.range_end, 'chunk_changed')
-    FROM thermocline._hidden_chunks() h JOIN pg_class c ON c.oid = h.chunk_oid
-    WHERE h.chronotable_id = v_rollup.source_chronotable_id;
+    PERFORM thermocline._mark_range(v_rollup.source_chronotable_id, h.range_start, h.range_end, 'chunk_changed')
+    FROM thermocline._hidden_chunks(v_rollup.source_chronotable_id) h JOIN pg_class c ON c.oid = h.chunk_oid;
     RETURN true;
 END
 $$;

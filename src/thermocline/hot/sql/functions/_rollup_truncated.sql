@@ -8,8 +8,9 @@ AS $$
 BEGIN
     PERFORM thermocline._tell(jsonb_build_object(
         'event', 'chunk_truncated', 'chronotable', s.chronotable_id, 'chunk', s.table_oid::bigint,
-        'range_start', '0002-01-01 00:00:00+00'::timestamptz, 'range_end', '9998-01-01 00:00:00+00'::timestamptz))
-    FROM thermocline.synced_table s WHERE s.table_oid = TG_RELID AND s.of_rollup IS NOT NULL;
+        'range_start', p.range_start, 'range_end', p.range_end))
+    FROM thermocline.synced_table s JOIN thermocline.resident_part p ON p.id = s.chronotable_id
+    WHERE s.table_oid = TG_RELID AND s.of_rollup IS NOT NULL;
     RETURN NULL;
 END
 $$;

@@ -14,7 +14,6 @@ AS $$
 DECLARE
     v_table  lakets._chronotable_registry;
     v_rollup lakets._rollup_registry;
-    v_owner  oid;
 BEGIN
     SELECT * INTO v_rollup FROM lakets._rollup_registry g WHERE g.name = p_table_name AND p_schema_name = 'public';
     IF v_rollup.id IS NULL OR to_regclass(format('%I.%I', p_schema_name, p_table_name)) IN (
@@ -26,19 +25,14 @@ BEGIN
         RAISE EXCEPTION '% is ambiguous: there is a ChronoTable and a RollUp of that name', p_table_name
             USING HINT = 'Rename the table, or make the RollUp anew under another name.';
     END IF;
+    PERFORM thermocline._require_rollup_table(v_rollup.id) WHERE v_table.id IS NULL;
     id := coalesce(v_table.id, -v_rollup.id);
     table_oid := coalesce(v_table.table_oid, v_rollup.rollup_oid);
-    SELECT format('%s.%s', n.nspname, c.relname), c.relowner,
+    PERFORM thermocline._require_owner_of(table_oid);
+    SELECT format('%s.%s', n.nspname, c.relname),
            format('%s.lb_%s_history', thermocline._lake_name(n.nspname), thermocline._lake_name(c.relname))
-    INTO title, v_owner, lake_table
+    INTO STRICT title, lake_table
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = _sync_target.table_oid;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'the table of the RollUp % was dropped by other means than lakets.drop_rollup', p_table_name
-            USING HINT = format('SELECT lakets.drop_rollup(%L) takes away what is left of it.', p_table_name);
-    ELSIF NOT pg_has_role(v_owner, 'USAGE') THEN
-        RAISE EXCEPTION 'must be owner of table %', title
-            USING ERRCODE = 'insufficient_privilege', HINT = format('It belongs to %I.', pg_get_userbyid(v_owner));
-    END IF;
 END
 $$;
 

@@ -21,7 +21,8 @@ BEGIN
     SELECT v_id, b.bucket, b.bucket, b.bucket, 'by_hand'
     FROM (SELECT DISTINCT f.bucket FROM thermocline._buckets_of_rollup(v_id, (
               SELECT array_agg(t) || p_to
-              FROM generate_series(p_from, p_to, least(v_rollup.bucket_interval / 4, interval '5 days')) t)) f) b
+              FROM generate_series(p_from, p_to, least(coalesce(thermocline._regular_step(v_rollup.bucket_expression), v_rollup.bucket_interval / 4),
+                                                   interval '20 days')) t)) f) b
     WHERE NOT b.bucket <@ v_frozen;
     GET DIAGNOSTICS v_marked = ROW_COUNT;
     RETURN v_marked;

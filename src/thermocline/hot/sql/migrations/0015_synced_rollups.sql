@@ -21,3 +21,12 @@ JOIN pg_catalog.pg_class c ON c.oid = g.rollup_oid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace;
 COMMENT ON VIEW thermocline.relation IS
     'What can be synced: ChronoTables, and RollUps with negative numbers. span is how much time a part of it in the lake has, about.';
+
+CREATE VIEW thermocline.resident_part AS
+SELECT m.chronotable_id AS id, m.chunk_oid AS part_oid, m.range_start, m.range_end
+FROM lakets._chunk_metadata m WHERE m.status <> 'dropped'
+UNION ALL
+SELECT r.id, r.table_oid, timestamptz '0002-01-01 00:00:00+00', timestamptz '9998-01-01 00:00:00+00'
+FROM thermocline.relation r WHERE r.id < 0;
+COMMENT ON VIEW thermocline.resident_part IS
+    'What is copied to the lake and read as one piece: the chunks of ChronoTables, and each RollUp as one of all times.';
