@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, LiteralString, Self
 
 import psycopg
@@ -63,8 +64,10 @@ class Session:
         return cursor.fetchall() if cursor.description else []
 
     def close(self) -> None:
-        """End the session; what was not committed is gone."""
+        """End the session; what was not committed is gone, and the server has seen that."""
         self._thread.shutdown(wait=True, cancel_futures=True)
+        with suppress(psycopg.Error):
+            self._connection.rollback()
         self._connection.close()
 
     def __enter__(self) -> Self:
