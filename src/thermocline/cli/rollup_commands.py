@@ -63,6 +63,8 @@ def refresh(
 ) -> None:
     """Bring RollUps up to date, dependencies first; one that was refreshed within its lag is left alone.
 
+    Exit code 1 when one could not be refreshed; the others are.
+
     Example: thermocline rollup refresh hourly
     """
     call = Invocation(json=json, verbose=verbose)
@@ -72,6 +74,8 @@ def refresh(
         call.out.say("No RollUp yet: SELECT lakets.create_rollup(...) makes one.")
     if done or json:
         _table(call, "refreshed", [asdict(one) | {"ms": round(one.ms, 1)} for one in done])
+    if any(one.failed for one in done):
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def check(
@@ -96,6 +100,8 @@ def check(
         call.out.facts("", asdict(checked))
     elif checked.differences:
         _table(call, "differences", [asdict(one) for one in checked.differences])
+        if checked.count > len(checked.differences):
+            call.out.say(f"These are the first {len(checked.differences)} of {checked.count}.")
     if checked.waiting_buckets:
         call.out.say(f"{checked.waiting_buckets} buckets wait for the next refresh and were not compared.")
     if not checked.differences:

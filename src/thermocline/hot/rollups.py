@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import psycopg
 
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
+
+    from psycopg import Connection
+
+
+_LATER = ("its refresh_lag is not over", "somebody else is at it")
+SHOWN = 100
+"""Differences that are shown; how many there are is counted."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,13 @@ class Refreshed:
     rollup: str
     refreshed: bool
     ms: float
-    why_not: str
+    why_not: str = ""
+    next_step: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is wrong; to be within its lag, or busy, is not."""
+        return not self.refreshed and self.why_not not in _LATER
 
 
 @dataclass(frozen=True)
@@ -62,9 +79,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Checked:
-    """The differences of a RollUp, in how many buckets they were mended, and how many wait for a refresh anyway."""
+    """The first differences of a RollUp and how many there are, in how many buckets they were mended, and how many
+    buckets wait for a refresh anyway."""
 
     differences: list[Difference]
+    count: int
     repaired_buckets: int
     waiting_buckets: int
 
@@ -84,14 +103,35 @@ def explain(dsn: str, name: str, *, timeout: int = 10) -> tuple[RollUp, list[Ite
 
 
 def refresh(dsn: str, name: str | None, *, now: bool = False, timeout: int = 10) -> list[Refreshed]:
-    """A RollUp after those it is made from, or all of them; each in a transaction of its own. `now` minds no lag."""
+    """A RollUp after those it is made from, or all of them; `now` minds no lag."""
     with connect(dsn, timeout=timeout, autocommit=True) as session:
-        order = [row[0] for row in session.execute(query("rollup_order"), {"name": name})]
-        return [
-            Refreshed(*row)
-            for one in order
-            for row in session.execute(query("rollup_refresh"), {"name": one, "now": now}).fetchall()
-        ]
+        order = session.execute(query("rollup_order"), {"name": name}).fetchall()
+        return list(refresh_each(session, order, now=now))
+
+
+def refresh_each(
+    session: Connection, order: Iterable[tuple[str, Sequence[str]]], *, now: bool = False
+) -> Iterator[Refreshed]:
+    """RollUps by name, each with those that it depends on, dependencies first; each in a transaction of its own.
+
+    One that fails is left out, with those that are made from it; the others go on.
+    """
+    failed: set[str] = set()
+    for name, depends_on in order:
+        began = time.monotonic()
+        refreshed, why_not, hint = False, "one that it is made from could not be refreshed", ""
+        if not failed.intersection(depends_on):
+            try:
+                row = session.execute(query("rollup_refresh"), {"name": name, "now": now}).fetchone()
+                refreshed, why_not = row or (False, "it is not there any more")
+            except psycopg.Error as error:
+                if session.closed:
+                    raise
+                why_not, hint = error.diag.message_primary or str(error), error.diag.message_hint or ""
+        one = Refreshed(name, refreshed, (time.monotonic() - began) * 1000, why_not, hint)
+        if one.failed:
+            failed.add(name)
+        yield one
 
 
 def check(
@@ -106,11 +146,11 @@ def check(
     """Compare with a full aggregation; to repair is to compute the buckets anew in which there is a difference."""
     asked = [name, start, end]
     with connect(dsn, timeout=timeout) as session:
-        found = session.execute("SELECT * FROM lakets.check_rollup(%s, %s, %s)", asked)
-        differences = [Difference(*row) for row in found]
+        found = session.execute(query("rollup_check"), [*asked, SHOWN]).fetchall()
+        differences = [Difference(*row[1:]) for row in found]
         repaired = 0
         if repair and differences:
             row = session.execute("SELECT lakets.repair_rollup(%s, %s, %s)", asked).fetchone()
             repaired = row[0] if row else 0
         (waiting,) = session.execute(query("rollup_waiting"), {"name": name}).fetchone() or (0,)
-    return Checked(differences, repaired, waiting)
+    return Checked(differences, found[0][0] if found else 0, repaired, waiting)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import psycopg
-
 from thermocline.errors import ThermoclineError
+from thermocline.hot import rollups
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.work.job import Line, Plan
@@ -16,6 +15,7 @@ from thermocline.work.job import Line, Plan
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from thermocline.hot.rollups import Refreshed
     from thermocline.stack import Stack
     from thermocline.work.job import Target
     from thermocline.work.units import Claim
@@ -36,7 +36,7 @@ class NotRefreshed(ThermoclineError):
     """A RollUp could not be refreshed."""
 
     code = "work.not_refreshed"
-    next_step_by_default = "SELECT lakets.refresh_rollup(name) shows the error; the others were refreshed."
+    next_step_by_default = "`thermocline rollup refresh` shows which, and why; the others were refreshed."
 
 
 class Partitions:
@@ -72,16 +72,15 @@ class Partitions:
 class RollUp:
     """One that has its rows from the table, directly or through others."""
 
-    id: int
     name: str
-    depends_on: tuple[int, ...]
+    depends_on: tuple[str, ...]
     due: bool
     lag: str
 
 
-def plan_refreshes(rollups: Iterable[RollUp]) -> list[RollUp]:
+def plan_refreshes(found: Iterable[RollUp]) -> list[RollUp]:
     """Those that are due, in the order given, which has dependencies first."""
-    return [rollup for rollup in rollups if rollup.due]
+    return [rollup for rollup in found if rollup.due]
 
 
 class Refresh:
@@ -100,32 +99,23 @@ class Refresh:
         claim.check()
         with connect(self._stack.dsn, autocommit=True) as session:
             rows = session.execute(query("work_rollups"), {"table": target.id}).fetchall()
-        steps = plan_refreshes(RollUp(row[0], row[1], tuple(row[2]), row[3], row[4]) for row in rows)
+        steps = plan_refreshes(RollUp(row[0], tuple(row[1]), row[2], row[3]) for row in rows)
         lines = (Line(one.name, "refresh", f"its refresh_lag of {one.lag} is over") for one in steps)
         return Plan(target, tuple(lines), steps=steps)
 
     def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
         """One that fails is left out, with those that are made from it; the others go on."""
-        refreshed: list[str] = []
-        failed: dict[int, str] = {}
+        done: list[Refreshed] = []
+        claim.check()
         with connect(self._stack.dsn, autocommit=True) as session:
-            for rollup in plan.steps or ():
+            for one in rollups.refresh_each(session, [(rollup.name, rollup.depends_on) for rollup in plan.steps or ()]):
+                done.append(one)
                 claim.check()
-                if failed.keys() & set(rollup.depends_on):
-                    failed[rollup.id] = f"{rollup.name}: one that it is made from failed"
-                    continue
-                try:
-                    row = session.execute("SELECT lakets.refresh_rollup(%s)", [rollup.name]).fetchone()
-                except psycopg.Error as error:
-                    if session.closed:
-                        raise
-                    failed[rollup.id] = f"{rollup.name}: {error.diag.message_primary or error}"
-                    continue
-                if row and row[0]:
-                    refreshed.append(rollup.name)
+        failed = [one for one in done if one.failed]
         if failed:
-            raise NotRefreshed("; ".join(failed.values()))
-        return {"refreshed": refreshed}
+            said = "; ".join(f"{one.rollup}: {one.why_not}" for one in failed)
+            raise NotRefreshed(said, next_step=next((one.next_step for one in failed if one.next_step), None))
+        return {"refreshed": [one.rollup for one in done if one.refreshed]}
 
 
 class Prune:

@@ -93,7 +93,7 @@ def parse_window(text: str) -> Window:
     found = _WINDOW.fullmatch(text.strip().lower())
     step = "Write `runs 22:00-06:00` or `pauses 09:00-17:00`, in UTC."
     try:
-        start, end = (datetime.strptime(part, "%H:%M").time() for part in found.groups()[1:]) if found else (None, None)  # noqa: DTZ007
+        start, end = (time.fromisoformat(part.zfill(5)) for part in found.groups()[1:]) if found else (None, None)
     except ValueError:
         start = end = None
     if found is None or start is None or end is None:

@@ -34,15 +34,7 @@ BEGIN
     IF v_back > interval '0' THEN  -- put back on this day: which bucket was open at that moment, if the clock shows a time again?
         v_before := p_timestamp - v_back;
         IF timezone(p_timezone, v_before) - timezone('UTC', v_before) <> v_offset THEN
-            v_after := p_timestamp;
-            WHILE v_after - v_before > interval '1 microsecond' LOOP
-                v_same := v_before + (v_after - v_before) / 2;
-                IF timezone(p_timezone, v_same) - timezone('UTC', v_same) = v_offset THEN
-                    v_after := v_same;
-                ELSE
-                    v_before := v_same;
-                END IF;
-            END LOOP;
+            v_before := lakets._clock_change(p_timezone, v_before, p_timestamp) - interval '1 microsecond';
             v_open := lakets._zone_bucket(p_interval, v_before, p_origin, p_timezone);
         END IF;
     END IF;
@@ -64,18 +56,8 @@ BEGIN
         RETURN greatest(v_after, v_open);
     END IF;
     -- The clock skips that moment: the bucket begins when it has been put forward, which is somewhere between the two.
-    v_skip   := timezone(p_timezone, v_after) - v_start;
-    v_before := v_after - v_skip;
-    v_offset := timezone(p_timezone, v_after) - timezone('UTC', v_after);
-    WHILE v_after - v_before > interval '1 microsecond' LOOP
-        v_same := v_before + (v_after - v_before) / 2;
-        IF timezone(p_timezone, v_same) - timezone('UTC', v_same) = v_offset THEN
-            v_after := v_same;
-        ELSE
-            v_before := v_same;
-        END IF;
-    END LOOP;
-    RETURN greatest(v_after, v_open);
+    v_skip := timezone(p_timezone, v_after) - v_start;
+    RETURN greatest(lakets._clock_change(p_timezone, v_after - v_skip, v_after), v_open);
 END
 $$;
 
