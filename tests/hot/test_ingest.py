@@ -200,6 +200,12 @@ def test_a_batch_that_would_lose_something_is_refused(readings: psycopg.Connecti
     assert ask(readings, "SELECT count(*) FROM readings") == [(0,)]
 
 
+def test_an_empty_list_among_the_objects_is_refused(readings: psycopg.Connection) -> None:
+    with pytest.raises(psycopg.Error, match="must be an array of objects"):
+        ingest(readings, [{"sensor": "a"}, []])
+    assert ask(readings, "SELECT count(*) FROM readings") == [(0,)]
+
+
 def test_a_value_of_the_wrong_type_is_refused_and_nothing_is_written(readings: psycopg.Connection) -> None:
     with pytest.raises(psycopg.Error, match="invalid input syntax for type double precision"):
         ingest(readings, [{"v": 1}, {"v": "much"}])
