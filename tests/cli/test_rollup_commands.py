@@ -52,6 +52,7 @@ def test_the_list(external: Command, db: psycopg.Connection) -> None:
     found = {one["name"]: one for one in external.run("rollup", "--json").json["rollups"]}
     assert list(found) == ["hourly", "tops", "daily"]  # those that others are made from first
     assert [one["source"] for one in found.values()] == ["public.m", "public.other", "public._rollup_hourly"]
+    assert [one["tracked"] for one in found.values()] == [True, True, True]
     assert "hourly" in external.run("rollup").out
 
 

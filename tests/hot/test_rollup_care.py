@@ -221,7 +221,7 @@ def test_from_python(hourly: psycopg.Connection, dsn: str) -> None:
     assert mended.repaired_buckets == len({one.bucket for one in found.differences})
     assert rollups.check(dsn, "hourly").differences == []
     (listed,) = rollups.rollups(dsn)
-    assert (listed.name, listed.source, listed.marks, listed.incomplete) == ("hourly", "public.m", 0, 0)
+    assert (listed.name, listed.source, listed.marks, listed.incomplete_ranges) == ("hourly", "public.m", 0, 0)
     (done,) = rollups.refresh(dsn, None)
     assert (done.rollup, done.refreshed, done.why_not) == ("hourly", True, "")
     assert done.ms > 0

@@ -83,6 +83,11 @@ def test_what_is_not_one_question_has_no_columns(db: psycopg.Connection, query: 
     assert one(db, "SELECT count(*) FROM m") == 1440
 
 
+@pytest.mark.parametrize("query", [None, "", " ;\n"])
+def test_a_rollup_without_a_query_is_refused(db: psycopg.Connection, query: str | None) -> None:
+    refused(db, "SELECT lakets.create_rollup('empty', %s)", "RollUp empty.*it has no query", query)
+
+
 @pytest.mark.promise("004-26")
 def test_a_condition_on_time_lets_older_chunks_alone(db: psycopg.Connection) -> None:
     query = one(db, "SELECT lakets._inject_time_predicate(%s, 'ts', %s)", HOURLY, day(2, hours=5, minutes=20))

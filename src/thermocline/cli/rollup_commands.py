@@ -118,9 +118,11 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 def _shown(item: Item) -> tuple[Any, ...]:
-    ends = [f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else "" for at in (item.range_start, item.range_end)]
-    since = f"{item.since.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if item.since else None
-    return item.item, item.reason, since, " - ".join(ends) if any(ends) else None, item.how_many, item.rows_to_read
+    start, end, since = (
+        at and f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" for at in (item.range_start, item.range_end, item.since)
+    )
+    within = f"{start} - {end}" if start and end else f"from {start} on" if start else f"before {end}" if end else None
+    return item.item, item.reason, since, within, item.how_many, item.rows_to_read
 
 
 def _table(call: Invocation, name: str, rows: Sequence[dict[str, Any]]) -> None:

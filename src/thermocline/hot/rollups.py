@@ -34,7 +34,8 @@ class RollUp:
     refreshed_at: datetime | None
     refresh_lag: str
     marks: int
-    incomplete: int
+    incomplete_ranges: int
+    tracked: bool
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ DECLARE
 BEGIN
     PERFORM thermocline._require_read_committed(format('make the RollUp %s', coalesce(p_name, 'without a name')));
     PERFORM pg_advisory_xact_lock_shared(hashtextextended('thermocline rollup in the making', 0));
-    v_reasons := lakets._reasons_against_name(p_name, p_bucket_interval, p_depends_on);
+    v_reasons := lakets._reasons_against_name(p_name, p_bucket_interval, p_depends_on)
+        || CASE WHEN coalesce(btrim(p_query, E'; \n\t'), '') = '' THEN ARRAY['it has no query'] END;
     IF cardinality(v_reasons) > 0 THEN
         PERFORM thermocline._refuse_rollup(p_name, v_reasons);
     END IF;

@@ -45,7 +45,8 @@ BEGIN
     SELECT f.bucket, e.bucket_end, f.keys
     FROM found f JOIN ended e ON e.bucket = f.bucket
     WHERE NOT tstzrange(f.bucket, e.bucket_end) && v_frozen
-      AND (f.keys IS NULL OR NOT EXISTS (SELECT FROM found w WHERE w.bucket = f.bucket AND w.keys IS NULL));
+      AND (f.keys IS NULL OR NOT EXISTS (SELECT FROM found w WHERE w.bucket = f.bucket AND w.keys IS NULL))
+    ORDER BY f.bucket;  -- whoever looks up their rows finds those of neighbours beside each other
 END
 $$;
 
