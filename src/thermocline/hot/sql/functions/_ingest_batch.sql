@@ -47,10 +47,13 @@ BEGIN
         END IF;
         SELECT array_agg(DISTINCT k) INTO v_names FROM jsonb_array_elements(p_data) e, jsonb_object_keys(e) k;
     END IF;
-    SELECT string_agg(quote_ident(n), ', ' ORDER BY n) INTO v_unknown
+    SELECT string_agg(quote_ident(n), ', ' ORDER BY n) FILTER (WHERE a.attnum IS NULL),
+           format('INSERT INTO %I.%I (%s) SELECT %3$s FROM pg_catalog.jsonb_to_recordset($1) AS r (%s)', p_schema_name, p_table_name,
+                  string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum),
+                  string_agg(quote_ident(a.attname) || ' ' || lakets._type_name(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum))
+    INTO v_unknown, v_insert
     FROM unnest(v_names) n
-    WHERE NOT EXISTS (SELECT FROM pg_attribute a
-                      WHERE a.attrelid = v_table AND a.attname = n AND a.attnum > 0 AND NOT a.attisdropped);
+    LEFT JOIN pg_attribute a ON a.attrelid = v_table AND a.attname = n AND a.attnum > 0 AND NOT a.attisdropped;
     IF v_unknown IS NOT NULL THEN
         RAISE EXCEPTION 'cannot ingest into %.%: it has no column %', quote_ident(p_schema_name), quote_ident(p_table_name),
             v_unknown USING HINT = 'The names in the objects are the names of the columns, in the same case.';
@@ -59,11 +62,6 @@ BEGIN
         RAISE EXCEPTION 'cannot ingest into %.%: no object names a column', quote_ident(p_schema_name),
             quote_ident(p_table_name) USING HINT = 'p_data is a JSON array of objects, one per row.';
     END IF;
-    SELECT format('INSERT INTO %I.%I (%s) SELECT %3$s FROM pg_catalog.jsonb_to_recordset($1) AS r (%s)',
-                  p_schema_name, p_table_name, string_agg(quote_ident(attname), ', ' ORDER BY attnum),
-                  string_agg(format('%I %s', attname, lakets._type_name(atttypid, atttypmod)), ', ' ORDER BY attnum))
-    INTO v_insert
-    FROM pg_attribute WHERE attrelid = v_table AND attname = ANY (v_names) AND attnum > 0 AND NOT attisdropped;
     PERFORM set_config('search_path', p_search_path, true);
     EXECUTE v_insert USING p_data;
     GET DIAGNOSTICS v_rows = ROW_COUNT;
