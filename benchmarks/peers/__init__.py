@@ -1,1 +1,1 @@
-"""Other ways of doing the same, to hold the feed and the RollUps against: see README.md beside this."""
+"""Other ways of doing the same, to hold the feed, the RollUps and the work units against: see README.md beside this."""

@@ -67,8 +67,25 @@ class Effect:
         return {"effects": 1}
 
 
+class Nothing:
+    """Does nothing, quickly."""
+
+    kind: ClassVar[str] = "nothing"
+    targets: ClassVar[str | None] = None
+    job_class: ClassVar[str | None] = None
+    destructive: ClassVar[bool] = False
+
+    def plan(self, target: Target, claim: Claim) -> Plan:
+        claim.check()
+        return Plan(target)
+
+    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
+        claim.check()
+        return {"lines": len(plan.lines)}
+
+
 def jobs() -> dict[str, Job]:
-    return {"effect": Effect()}
+    return {"effect": Effect(), "nothing": Nothing()}
 
 
 def settings(**changes: Any) -> WorkSettings:

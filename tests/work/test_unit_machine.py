@@ -43,8 +43,14 @@ class Model:
     owner: str | None = None
     epoch: int = 0
     attempt: int = 0
+    shared: bool = False
     waits: int = 0
     """Seconds until it can be taken: by lease or by back-off."""
+
+    @property
+    def tried(self) -> int:
+        """How many attempts count once it can be taken: one of a claim with others is none."""
+        return self.attempt - int(self.status == "claimed" and self.shared)
 
     @property
     def open(self) -> bool:
@@ -83,21 +89,23 @@ class Machine(RuleBasedStateMachine):
             assert made is not None
             self.model[made] = Model(key, lane, most)
 
-    @rule(owner=st.sampled_from(OWNERS), kinds=st.sampled_from([KINDS, ["a"], ["b"]]))
-    def claim(self, owner: str, kinds: list[str]) -> None:
+    @rule(owner=st.sampled_from(OWNERS), kinds=st.sampled_from([KINDS, ["a"], ["b"]]), most=st.sampled_from([1, 2, 9]))
+    def claim(self, owner: str, kinds: list[str], most: int) -> None:
         allowed = {
             number
             for number, unit in self.model.items()
-            if unit.open and unit.waits <= 0 and unit.attempt < unit.max_attempts and unit.key[0] in kinds
+            if unit.open and unit.waits <= 0 and unit.tried < unit.max_attempts and unit.key[0] in kinds
             and not self._lane_taken(number)
         }  # fmt: skip
-        found = units.claim(self.db, owner, kinds, self.dsn, lease=LEASE)
+        found = units.claim(self.db, owner, kinds, self.dsn, most=most, lease=LEASE)
         assert bool(found) == bool(allowed)
+        assert len(found) <= most
         for claim in found:
             assert claim.unit.id in allowed
             unit = self.model[claim.unit.id]
-            unit.status, unit.owner, unit.waits = "claimed", owner, LEASE
-            unit.epoch, unit.attempt = unit.epoch + 1, unit.attempt + 1
+            assert len(found) == 1 or (unit.status == "pending" and unit.lane is None), "lost ones and lanes come alone"
+            unit.epoch, unit.attempt = unit.epoch + 1, unit.tried + 1
+            unit.status, unit.owner, unit.waits, unit.shared = "claimed", owner, LEASE, len(found) > 1
             assert (claim.unit.epoch, claim.unit.attempt) == (unit.epoch, unit.attempt)
             self.claims.append(claim)
 
@@ -151,6 +159,19 @@ class Machine(RuleBasedStateMachine):
             unit.attempt -= 1
 
     @precondition(lambda self: self.claims)
+    @rule(owner=st.sampled_from(OWNERS), counts=st.booleans())
+    def end_together(self, owner: str, counts: bool) -> None:
+        """All that somebody ever claimed, in one statement: what is not his any more stays as it is."""
+        newest = {one.unit.id: one for one in self.claims if one.owner == owner}.values()
+        ours = [one for one in newest if self._is_ours(one)]
+        ending = Ending(Status.PENDING, counts=counts)
+        assert set(units.end(self.db, [(one, ending) for one in newest])) == set(newest) - set(ours)
+        for one in ours:
+            unit = self.model[one.unit.id]
+            unit.status, unit.waits = "pending", 0
+            unit.attempt -= not counts
+
+    @precondition(lambda self: self.claims)
     @rule(data=st.data())
     def write_behind_a_fence(self, data: st.DataObject) -> None:
         claim = data.draw(st.sampled_from(self.claims))
@@ -166,14 +187,14 @@ class Machine(RuleBasedStateMachine):
         claim = data.draw(st.sampled_from([one for one in self.claims if self._is_ours(one) and not one.lost]))
         with psycopg.connect(self.dsn) as session:
             claim.fence(session)
-            assert claim.unit.id not in units.bury(self.db) or self.model[claim.unit.id].waits > 0
+            assert claim.unit.id not in units.bury(self.db)
             before = ask(self.db, "SELECT lease_epoch FROM thermocline.work_unit WHERE id = %s", claim.unit.id)
             stolen = units.claim(self.db, "thief", [claim.unit.kind], self.dsn, lease=LEASE)
             assert claim.unit.id not in [one.unit.id for one in stolen]
             for other in stolen:  # what the thief got beside it goes back
                 other.end(self.db, Ending(Status.PENDING, counts=False))
-                self.model[other.unit.id].epoch += 1
                 unit = self.model[other.unit.id]
+                unit.epoch, unit.attempt, unit.shared = unit.epoch + 1, unit.tried, False
                 unit.status, unit.owner, unit.waits = "pending", "thief", 0
             after = ask(self.db, "SELECT lease_epoch FROM thermocline.work_unit WHERE id = %s", claim.unit.id)
             assert before == after
@@ -188,7 +209,7 @@ class Machine(RuleBasedStateMachine):
         """What has run out for the last time is dead now, whoever buried it."""
         units.bury(self.db)
         for unit in self.model.values():
-            if unit.status == "claimed" and unit.waits <= 0 and unit.attempt >= unit.max_attempts:
+            if unit.status == "claimed" and unit.waits <= 0 and unit.tried >= unit.max_attempts:
                 unit.status = "dead"
 
     def _is_ours(self, claim: Claim) -> bool:

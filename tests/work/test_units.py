@@ -16,6 +16,7 @@ from harness.questions import ask, one
 from harness.sessions import Session
 from thermocline.hot.statements import query
 from thermocline.work import backoff, units
+from thermocline.work.batch import Pace
 from thermocline.work.keeper import Keeper
 from thermocline.work.units import Claim, Ending, Halted, LeaseLost, Status, Wanted
 
@@ -273,6 +274,49 @@ def test_d14_a_lane_that_many_want_at_once_goes_to_one_at_a_time(db: psycopg.Con
     assert worst == [1]
     assert sorted(ended) == sorted(set(ended))
     assert len(ended) == 40
+
+
+def test_units_claimed_together_that_are_lost_keep_their_attempts_and_come_alone(db: psycopg.Connection) -> None:
+    numbers = [make(db, scope=str(number), max_attempts=1) for number in range(3)]
+    assert [claim.unit.attempt for claim in claimed(db, most=9)] == [1, 1, 1]
+    expire(db)
+    assert units.bury(db) == [], "which of them killed the worker is not known"
+    for number in numbers:
+        (claim,) = claimed(db, "two", most=9)
+        assert (claim.unit.id, claim.unit.attempt, claim.unit.epoch) == (number, 1, 2)
+    assert claimed(db) == []
+    expire(db)
+    assert sorted(units.bury(db)) == numbers
+
+
+def test_one_of_a_lane_comes_alone(db: psycopg.Connection) -> None:
+    first, lane, last = make(db, scope="1"), make(db, scope="2", lane="l"), make(db, scope="3")
+    assert [claim.unit.id for claim in claimed(db, most=9)] == [first, last]
+    assert [claim.unit.id for claim in claimed(db, most=9)] == [lane]
+
+
+def test_ends_that_are_written_together_are_refused_one_by_one(db: psycopg.Connection) -> None:
+    kept, taken = make(db, scope="1"), make(db, scope="2")
+    claims = claimed(db, most=2)
+    ask(db, "UPDATE thermocline.work_unit SET lease_epoch = 7, owner = 'thief' WHERE id = %s", taken)
+    lost = units.end(db, [(claim, Ending(Status.DONE, result={"n": 1})) for claim in claims])
+    assert [claim.unit.id for claim in lost] == [taken]
+    assert lost[0].lost
+    assert state(db, kept)[0] == "done"
+    assert state(db, taken)[:3] == ("claimed", "thief", 7)
+
+
+def test_a_pace_follows_how_long_units_take() -> None:
+    pace = Pace()
+    for _ in range(10):
+        pace.learn(pace.most, pace.most * 0.001)
+    assert pace.most == 64
+    pace.learn(64, 12.8)
+    assert pace.most == 1
+    pace.learn(1, 0.001)
+    assert pace.most == 2, "never more than twice as many as were tried"
+    pace.learn(0, 0.001)
+    assert pace.most == 1
 
 
 def test_many_who_enqueue_at_once_make_one(dsn: str, db: psycopg.Connection) -> None:

@@ -168,15 +168,7 @@ class Claim:
 
     def end(self, session: Connection, ending: Ending) -> None:
         """Write down how it ended; refused when it is not ours any more."""
-        values = {
-            "status": str(ending.status),
-            "delay": timedelta(seconds=ending.delay),
-            "counts": ending.counts,
-            "error": ending.error,
-            "result": Jsonb(ending.result) if ending.result is not None else None,
-        }
-        if session.execute(query("work_finish"), self._names() | values).fetchone() is None:
-            self.lose()
+        if end(session, [(self, ending)]):
             raise LeaseLost(f"Work unit {self.unit.id}, epoch {self.unit.epoch}, was taken over before it ended.")
 
     def _names(self) -> dict[str, Any]:
@@ -204,7 +196,10 @@ def enqueue(session: Connection, wanted: Wanted) -> int | None:
 def claim(
     session: Connection, owner: str, kinds: Sequence[str], dsn: str, *, most: int = 1, lease: float = LEASE
 ) -> list[Claim]:
-    """Take units that are due, in one statement; the session must be in autocommit."""
+    """Take up to so many units that are due, in one statement; the session must be in autocommit.
+
+    One that was lost before comes alone, so that a unit that kills its worker takes no attempts from others.
+    """
     values = {"owner": owner, "kinds": list(kinds), "most": most, "lease": timedelta(seconds=lease)}
     for _ in range(_LANE_TRIES):
         since = time.monotonic()
@@ -233,6 +228,27 @@ def renew(session: Connection, claims: Sequence[Claim], *, lease: float = LEASE)
             one.renewed(since + lease)
         else:
             one.lose()
+
+
+def end(session: Connection, endings: Sequence[tuple[Claim, Ending]]) -> list[Claim]:
+    """Write down how claims of one owner ended, in one statement; returns those that are not ours any more."""
+    if not endings:
+        return []
+    values = {
+        "owner": endings[0][0].owner,
+        "ids": [claim.unit.id for claim, _ in endings],
+        "epochs": [claim.unit.epoch for claim, _ in endings],
+        "statuses": [str(ending.status) for _, ending in endings],
+        "delays": [timedelta(seconds=ending.delay) for _, ending in endings],
+        "counts": [ending.counts for _, ending in endings],
+        "errors": [ending.error for _, ending in endings],
+        "results": [Jsonb(ending.result) if ending.result is not None else None for _, ending in endings],
+    }
+    ours = {number for (number,) in session.execute(query("work_finish"), values)}
+    lost = [claim for claim, _ in endings if claim.unit.id not in ours]
+    for claim in lost:
+        claim.lose()
+    return lost
 
 
 def bury(session: Connection) -> list[int]:

@@ -21,6 +21,7 @@ from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.masking import masked
 from thermocline.work import backoff, pacing, units
+from thermocline.work.batch import UNTOUCHED, Batch, Pace
 from thermocline.work.job import Hopeless, Target
 from thermocline.work.keeper import Keeper
 from thermocline.work.units import Ending, Halted, LeaseLost, Status
@@ -38,6 +39,7 @@ log = logs.get(__name__)
 GRACE = 30.0
 _BURY_SECONDS = 10.0
 _MOST_SKEW = 60.0
+_LOOK = 0.25
 
 
 class ClocksDiffer(Refused):
@@ -97,6 +99,7 @@ class Worker:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._buried_at = float("-inf")
+        self._batches = [Batch() for _ in range(settings.concurrency)]
         self._keeper = Keeper(dsn, lease=settings.lease, timeout=timeout)
         self.tally = Tally()
 
@@ -108,19 +111,29 @@ class Worker:
         """Until stopped, or with `once` until nothing is due. What is not finished in time is handed back."""
         with self._keeper:
             threads = [
-                threading.Thread(target=self._serve, args=(once,), name=f"work-{number}", daemon=True)
-                for number in range(self._settings.concurrency)
+                threading.Thread(target=self._serve, args=(once, batch), name=f"work-{number}", daemon=True)
+                for number, batch in enumerate(self._batches)
             ]
             for thread in threads:
                 thread.start()
-            while any(thread.is_alive() for thread in threads) and not self._stop.wait(0.1):
-                pass
+            while any(thread.is_alive() for thread in threads) and not self._stop.wait(_LOOK):
+                self._relieve([batch for batch in self._batches if batch.stuck])
             self._finish(threads, grace)
         self.tally.lost = self._keeper.lost
         return self.tally
 
+    def _relieve(self, batches: Sequence[Batch]) -> None:
+        """What waits behind a unit that takes long goes back, so that whoever is free can do it."""
+        try:
+            for batch in batches:
+                with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
+                    self._settle(session, batch)
+        except ThermoclineError as error:
+            log.warning("units wait behind another one", code=error.code, message=error.message)
+
     def _finish(self, threads: Sequence[threading.Thread], grace: float) -> None:
         deadline = time.monotonic() + grace
+        self._relieve([batch for batch in self._batches if not batch.empty])
         for thread in threads:
             thread.join(max(0, deadline - time.monotonic()))
         held = self._keeper.held
@@ -144,17 +157,14 @@ class Worker:
 
     # ---- one thread ----------------------------------------------------------------------------
 
-    def _serve(self, once: bool) -> None:
-        unsettled: list[tuple[Claim, Ending]] = []
+    def _serve(self, once: bool, batch: Batch) -> None:
         tries = 0
-        while not self._stop.is_set() or unsettled:
+        while not self._stop.is_set() or not batch.empty:
             try:
                 with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
-                    while unsettled:
-                        self._settle(session, *unsettled[-1])
-                        unsettled.pop()
+                    self._settle(session, batch)
                     tries = 0
-                    if self._serve_session(session, once, unsettled):
+                    if self._serve_session(session, once, batch):
                         return
             except (Unreachable, Busy) as error:
                 tries += 1
@@ -162,7 +172,6 @@ class Worker:
                 log.warning("database not reached", code=error.code, message=error.message)
                 if self._stop.wait(min(self._settings.poll * tries, 30)):
                     time.sleep(min(self._settings.poll, 1))  # what has ended is still to be written down
-                unsettled = [(claim, ending) for claim, ending in unsettled if not claim.overdue]
             except Exception as error:  # a node goes on, whatever it meets
                 self.tally.last_error = masked(f"{type(error).__name__}: {error}")
                 log.exception("unexpected")
@@ -170,16 +179,19 @@ class Worker:
                     return
                 self._stop.wait(self._settings.poll)
 
-    def _serve_session(self, session: Connection, once: bool, unsettled: list[tuple[Claim, Ending]]) -> bool:
+    def _serve_session(self, session: Connection, once: bool, batch: Batch) -> bool:
         """Claim and run; true when there is nothing more to do."""
         light = [kind for kind, job in self._jobs.items() if job.job_class is None]
+        pace = Pace()
         while not self._stop.is_set():
             self._bury(session)
-            worked = self._claim_and_run(session, light, unsettled)
+            began = time.monotonic()
+            done = worked = self._claim_and_run(session, light, batch, pace.most)
+            pace.learn(done, time.monotonic() - began)
             for job_class in {job.job_class for job in self._jobs.values() if job.job_class and not worked}:
                 heavy = [kind for kind, job in self._jobs.items() if job.job_class == job_class]
                 with pacing.seat(session, job_class) as seat:
-                    worked = seat is not None and self._claim_and_run(session, heavy, unsettled)
+                    worked = self._claim_and_run(session, heavy, batch) if seat is not None else 0
             if not worked and once:
                 return True
             if not worked:
@@ -195,30 +207,39 @@ class Worker:
             log.error("unit is dead: its workers died", unit=number)
             self._count("dead")
 
-    def _claim_and_run(self, session: Connection, kinds: Sequence[str], unsettled: list[tuple[Claim, Ending]]) -> bool:
+    def _claim_and_run(self, session: Connection, kinds: Sequence[str], batch: Batch, most: int = 1) -> int:
+        """How many were claimed."""
         if not kinds:
-            return False
-        claims = units.claim(session, self.owner, kinds, self._dsn, lease=self._settings.lease)
+            return 0
+        claims = units.claim(session, self.owner, kinds, self._dsn, most=most, lease=self._settings.lease)
         for claim in claims:
             self._keeper.add(claim)
-            unsettled.append((claim, self._run(session, claim)))
-            self._settle(session, *unsettled[-1])
-            unsettled.pop()
-        return bool(claims)
+        batch.fill(claims)
+        # Once the session is gone nothing more is begun: a unit that cannot be ended would only fail.
+        while not self._stop.is_set() and not session.closed and (begun := batch.begin()):
+            batch.ended(begun, self._run(session, begun))
+        self._settle(session, batch)
+        return len(claims)
 
-    def _settle(self, session: Connection, claim: Claim, ending: Ending) -> None:
-        """Write down how it ended, if it is still ours; what another one has taken over is discarded."""
+    def _settle(self, session: Connection, batch: Batch) -> None:
+        """Write down how units ended that are still ours; what another one has taken over is discarded."""
+        endings = batch.take()
+        if not endings:
+            return
         crash_point("work.before_end")
         try:
-            claim.end(session, ending)
-        except LeaseLost:
-            log.warning("lease lost", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
-            self._count("lost")
-        else:
-            back = "retry" if ending.counts else "handed back"
-            self._count(back if ending.status is Status.PENDING else str(ending.status))
-        self._keeper.remove(claim)
-        self.tally.running.pop(claim.unit.id, None)
+            lost = units.end(session, endings)
+        except BaseException:
+            batch.put_back(endings)
+            raise
+        for claim, ending in endings:
+            self._keeper.remove(claim)
+            if claim in lost:
+                log.warning("lease lost", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
+                self._count("lost")
+            elif ending is not UNTOUCHED:
+                back = "retry" if ending.counts else "handed back"
+                self._count(back if ending.status is Status.PENDING else str(ending.status))
 
     def _count(self, how: str) -> None:
         with self._lock:
@@ -255,6 +276,7 @@ class Worker:
                 status=str(ending.status),
                 error=ending.error,
             )
+            self.tally.running.pop(unit.id, None)
             if ending.error is not None:
                 self.tally.last_error = ending.error
             return ending
@@ -266,6 +288,7 @@ class Worker:
         return Ending(Status.PENDING, error=error, delay=backoff.wait_after(unit.attempt))
 
     def _carry_out(self, session: Connection, claim: Claim) -> dict[str, Any]:
+        claim.check()  # it may have waited in its batch
         job = self._jobs[claim.unit.kind]
         target = self._target(session, claim)
         plan = job.plan(target, claim)

@@ -1,8 +1,8 @@
--- Units whose last attempt ended with the death of its worker.
+-- Units whose last attempt ended with the death of its worker. One that was claimed with others gets another one, alone.
 WITH lost AS (
     SELECT u.id FROM thermocline.work_unit u
     WHERE u.status IN ('pending', 'claimed') AND coalesce(u.lease_until, u.not_before) <= pg_catalog.now()
-      AND u.status = 'claimed' AND u.attempt >= u.max_attempts
+      AND u.status = 'claimed' AND NOT u.shared AND u.attempt >= u.max_attempts
     FOR UPDATE SKIP LOCKED
 )
 UPDATE thermocline.work_unit u

@@ -1,8 +1,17 @@
--- The end of a claim, if it is still ours.
+-- The ends of claims, of those that are still ours. Locked in their order, as renewals do, so that neither waits for the other in turn.
+WITH ours AS (
+    SELECT u.id, e.status, e.delay, e.counts, e.error, e.result
+    FROM thermocline.work_unit u
+    JOIN unnest(%(ids)s::bigint[], %(epochs)s::bigint[], %(statuses)s::text[], %(delays)s::interval[], %(counts)s::boolean[],
+                %(errors)s::text[], %(results)s::jsonb[]) e (id, epoch, status, delay, counts, error, result)
+      ON u.id = e.id AND u.lease_epoch = e.epoch
+    WHERE u.owner = %(owner)s AND u.status = 'claimed'
+    ORDER BY u.id
+    FOR NO KEY UPDATE OF u
+)
 UPDATE thermocline.work_unit u
-SET status = %(status)s, lease_until = NULL, not_before = pg_catalog.now() + %(delay)s,
-    attempt = u.attempt - CASE WHEN %(counts)s THEN 0 ELSE 1 END,
-    last_error = %(error)s, result = %(result)s,
-    ended_at = CASE WHEN %(status)s <> 'pending' THEN pg_catalog.now() END
-WHERE u.id = %(id)s AND u.lease_epoch = %(epoch)s AND u.owner = %(owner)s AND u.status = 'claimed'
+SET status = o.status, lease_until = NULL, not_before = pg_catalog.now() + o.delay, attempt = u.attempt - (NOT o.counts)::int,
+    last_error = CASE WHEN o.status = 'pending' THEN coalesce(o.error, u.last_error) ELSE o.error END, result = o.result,
+    ended_at = CASE WHEN o.status <> 'pending' THEN pg_catalog.now() END
+FROM ours o WHERE u.id = o.id
 RETURNING u.id;
