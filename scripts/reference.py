@@ -17,10 +17,12 @@ from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
 import thermocline
+from thermocline import meters
 from thermocline.cli.main import app
 from thermocline.config import Settings, described_keys, variable
 from thermocline.errors import ExitCode, ThermoclineError
 from thermocline.hot import statements
+from thermocline.service.state import SEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,6 +41,7 @@ def pages() -> dict[str, str]:
         "cli.md": cli_page(),
         "settings.md": settings_page(),
         "exit-codes-and-errors.md": errors_page(),
+        "metrics.md": metrics_page(),
         "sql.md": sql_page(statements.functions(), examples()),
     }
 
@@ -207,6 +210,38 @@ def errors_page() -> str:
 
 def _first_paragraph(kind: type) -> str:
     return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
+
+
+# ---- metrics ---------------------------------------------------------------------------------
+
+
+def metrics_page() -> str:
+    """docs/reference/metrics.md."""
+    counted = []
+    for family in (one for meter in meters.ALL for one in meter.describe()):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = next(meter for meter in meters.ALL if meter._name == family.name)._labelnames
+        counted.append((f"`{name}`", family.type, _labels(labels), family.documentation))
+    read = [(f"`{meters.PREFIX}{name}`", _labels(seen.labels), seen.help) for name, seen in SEEN.items()]
+    return _page(
+        [
+            "# Metrics",
+            _NOTE,
+            "What `thermocline run` answers at `/metrics`, in the format of Prometheus. How to scrape it and what to"
+            " be woken for: [Run the service](../howto/run-the-service.md).",
+            "## Counted by the process",
+            "Each process counts what it does itself, from its start on. Add them up over all processes.",
+            _table(("name", "type", "labels", "meaning"), counted),
+            "## Read from the database",
+            "Gauges, the same whichever process is asked: take the largest over all processes, not the sum.",
+            _table(("name", "labels", "meaning"), read),
+            "`process_...` are those of the Prometheus client for the process itself.",
+        ]
+    )
+
+
+def _labels(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "-"
 
 
 # ---- SQL -------------------------------------------------------------------------------------

@@ -180,3 +180,10 @@ def test_page_of_reason_codes_has_each_of_them_once_and_no_other() -> None:
     page = (ROOT / "docs" / "reference" / "reason-codes.md").read_text("utf-8")
     listed = re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE)
     assert sorted(listed) == sorted(reason_codes())
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "deploy").iterdir()), ids=named)
+def test_examples_of_deployment_call_commands_that_there_are(file: Path) -> None:
+    called = set(re.findall(r"(?:bin/|&& exec |\")thermocline (\w+)", file.read_text("utf-8")))
+    assert called
+    assert called <= {name.partition(" ")[2] for name in reference.commands()}

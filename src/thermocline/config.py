@@ -146,6 +146,15 @@ class WorkSettings(_Section):
     keep_days: int = Field(7, ge=1, description="Days for which units that are done can be looked up.")
 
 
+class ServiceSettings(_Section):
+    """The service, `thermocline run`: where it answers for health and metrics."""
+
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="Address to listen at. Nothing asks who is there, so it is loopback."
+    )
+    port: int = Field(9464, ge=0, le=65535, description="Port to listen at; 0: any free one, which the log names.")
+
+
 class LogSettings(_Section):
     """What is logged."""
 
@@ -182,6 +191,7 @@ class Settings(BaseSettings):
     cold: CatalogSettings = CatalogSettings()
     feed: FeedSettings = FeedSettings()
     work: WorkSettings = WorkSettings()
+    service: ServiceSettings = ServiceSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("home")

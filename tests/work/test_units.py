@@ -133,7 +133,7 @@ def test_d1_nobody_takes_over_while_a_fence_stands(db: psycopg.Connection, dsn: 
     expire(db)
     with slow.fenced() as session:
         assert claimed(db, "quick") == []
-        assert units.bury(db) == []
+        assert units.bury(db) == {}
         units.renew(db, [slow])  # does not wait for the fence
         expire(db)
         session.execute("CREATE TABLE effect ()")
@@ -184,10 +184,10 @@ def test_d3_a_unit_whose_worker_dies_each_time_is_dead_after_its_attempts(db: ps
     number = make(db, max_attempts=2)
     for attempt in (1, 2):
         (claim,) = claimed(db, f"victim {attempt}")
-        assert units.bury(db) == []
+        assert units.bury(db) == {}
         expire(db)
     assert claimed(db, "next") == []
-    assert units.bury(db) == [number]
+    assert units.bury(db) == {number: "a"}
     assert state(db, number) == (
         "dead",
         "victim 2",
@@ -280,7 +280,7 @@ def test_units_claimed_together_that_are_lost_keep_their_attempts_and_come_alone
     numbers = [make(db, scope=str(number), max_attempts=1) for number in range(3)]
     assert [claim.unit.attempt for claim in claimed(db, most=9)] == [1, 1, 1]
     expire(db)
-    assert units.bury(db) == [], "which of them killed the worker is not known"
+    assert units.bury(db) == {}, "which of them killed the worker is not known"
     for number in numbers:
         (claim,) = claimed(db, "two", most=9)
         assert (claim.unit.id, claim.unit.attempt, claim.unit.epoch) == (number, 1, 2)

@@ -33,6 +33,8 @@ log = logs.get(__name__)
 
 # By this a session of ours is known.
 _MARK = "spark.thermocline.home"
+# Two threads that need Spark at once start it once.
+_STARTING = threading.Lock()
 # Variables of somebody else's Spark.
 _FOREIGN = ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
@@ -72,7 +74,35 @@ def open_session(
     jars: Iterable[Path],
     catalogs: Mapping[str, CatalogDescription],
 ) -> SparkSession:
-    """The one session of this process, with the catalogs set on it."""
+    """The one session of this process, with the catalogs set on it. One whose Java has died is replaced."""
+    with _STARTING:
+        _forget_the_dead()
+        return _session(settings, home, java, jars, catalogs)
+
+
+def _forget_the_dead() -> None:
+    """PySpark keeps a context whose Java is gone, and would hand it out for ever."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway: Any = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is None or process.poll() is None:
+        return
+    log.error("spark died", code=process.returncode)
+    gateway.shutdown()
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
+
+
+def _session(
+    settings: SparkSettings,
+    home: Home,
+    java: Java,
+    jars: Iterable[Path],
+    catalogs: Mapping[str, CatalogDescription],
+) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.logger import PySparkLogger

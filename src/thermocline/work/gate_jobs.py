@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from thermocline import meters
 from thermocline.gate import drop
 from thermocline.gate.drop_plan import Verdict
 from thermocline.hot import names
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from thermocline.work.job import Target
     from thermocline.work.units import Claim
 
-# Two threads that need Spark at once start it once.
-_STARTING = threading.Lock()
 _ACTS = (Verdict.DROP, Verdict.FINISH)
 
 
@@ -39,8 +37,7 @@ class _GateJob:
     def _gate(self, target: Target, *, compares: bool) -> Lifecycle:
         """Spark is started by the first comparison that needs it, not before."""
         on_spark = compares and not self._stack.settings.work.in_process
-        with _STARTING:
-            return self._stack.lifecycle(target.table or "", on_spark=on_spark)
+        return self._stack.lifecycle(target.table or "", on_spark=on_spark)
 
     def _paced(self, target: Target, claim: Claim) -> Callable[[str], None]:
         """Before each comparison: is the unit still ours, and does the budget have the chunk's bytes?"""
@@ -141,9 +138,14 @@ class Retention(_GateJob):
         if gate is None or not any(one.verdict in _ACTS for one in planned):
             return {"chunks": [asdict(line) for line in plan.lines]}
         lines = gate.carry_out(planned, fence=claim.fence)
+        dropped = [line.chunk for line in lines if line.verdict == "dropped"]
         with connect(self._stack.dsn, autocommit=True) as session:
+            values = {"table": plan.target.id, "chunks": dropped, "unit": claim.unit.id}
+            rows, size = session.execute(query("work_dropped"), values).fetchone() or (0, 0)
+            meters.RETENTION_ROWS.labels(plan.target.shown).inc(rows)
+            meters.RETENTION_BYTES.labels(plan.target.shown).inc(size)
             claim.fence(session)  # what made it stop makes the unit stop, too
-        return _told(lines)
+        return _told(lines) | {"rows": rows, "bytes": size}
 
 
 def _lines(lines: Sequence[ChunkLine]) -> tuple[Line, ...]:

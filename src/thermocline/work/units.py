@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import errors as pg
 from psycopg.types.json import Jsonb
 
+from thermocline import meters
 from thermocline.errors import ThermoclineError
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
@@ -99,6 +100,10 @@ class Claim:
     def __init__(self, unit: Unit, owner: str, dsn: str, *, lease: float, since: float) -> None:
         self.unit = unit
         self.owner = owner
+        self.about = ""
+        """The table that it is for, once that is known; for those who watch."""
+        self.seconds = 0.0
+        """How long it took, once it has ended."""
         self._dsn = dsn
         self._deadline = since + lease
         self._lost = threading.Event()
@@ -115,6 +120,12 @@ class Claim:
 
     def lose(self) -> None:
         """It is somebody else's now."""
+        if not self._lost.is_set():
+            self._lost.set()
+            meters.LEASES_LOST.labels(self.unit.kind).inc()
+
+    def leave(self) -> None:
+        """It has been handed back while it runs, so nothing more of it is written."""
         self._lost.set()
 
     def stop(self) -> None:
@@ -251,6 +262,6 @@ def end(session: Connection, endings: Sequence[tuple[Claim, Ending]]) -> list[Cl
     return lost
 
 
-def bury(session: Connection) -> list[int]:
-    """Units that have killed their worker as often as they may are dead."""
-    return [row[0] for row in session.execute(query("work_bury"))]
+def bury(session: Connection) -> dict[int, str]:
+    """Units that have killed their worker as often as they may are dead; returns their kinds."""
+    return {row[0]: row[1] for row in session.execute(query("work_bury"))}

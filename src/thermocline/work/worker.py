@@ -14,6 +14,7 @@ import structlog
 from psycopg.types.json import Jsonb
 
 from thermocline import log as logs
+from thermocline import meters
 from thermocline.crash import crash_point
 from thermocline.errors import Busy, Refused, ThermoclineError, Unreachable
 from thermocline.hot import names
@@ -88,6 +89,7 @@ class Worker:
         kinds: Sequence[str] | None = None,
         owner: str | None = None,
         timeout: int = 10,
+        stop: threading.Event | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._dsn = dsn
@@ -96,7 +98,7 @@ class Worker:
         self._timeout = timeout
         self._wall_clock = wall_clock
         self.owner = owner or new_owner()
-        self._stop = threading.Event()
+        self._stop = stop or threading.Event()
         self._lock = threading.Lock()
         self._buried_at = float("-inf")
         self._batches = [Batch() for _ in range(settings.concurrency)]
@@ -151,7 +153,7 @@ class Worker:
                 for claim in claims:
                     log.warning("unit handed back", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
                     claim.end(session, Ending(Status.PENDING, error="its node was stopped", counts=False))
-                    claim.lose()
+                    claim.leave()
         except ThermoclineError as error:
             log.warning("units not handed back", message=error.message)
 
@@ -203,9 +205,10 @@ class Worker:
             if time.monotonic() - self._buried_at < min(_BURY_SECONDS, self._settings.lease):
                 return
             self._buried_at = time.monotonic()
-        for number in units.bury(session):
-            log.error("unit is dead: its workers died", unit=number)
+        for number, kind in units.bury(session).items():
+            log.error("unit is dead: its workers died", unit=number, kind=kind)
             self._count("dead")
+            meters.ATTEMPTS.labels(kind, "dead").inc()
 
     def _claim_and_run(self, session: Connection, kinds: Sequence[str], batch: Batch, most: int = 1) -> int:
         """How many were claimed."""
@@ -236,10 +239,16 @@ class Worker:
             self._keeper.remove(claim)
             if claim in lost:
                 log.warning("lease lost", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
-                self._count("lost")
+                self._tell(claim, ending, "lost")
             elif ending is not UNTOUCHED:
                 back = "retry" if ending.counts else "handed back"
-                self._count(back if ending.status is Status.PENDING else str(ending.status))
+                self._tell(claim, ending, back if ending.status is Status.PENDING else str(ending.status))
+
+    def _tell(self, claim: Claim, ending: Ending, outcome: str) -> None:
+        """Count how an attempt ended, for the tally and for those who watch."""
+        self._count(outcome)
+        told = outcome.replace(" ", "_")
+        meters.attempt_ended(claim.unit.kind, claim.about, told, claim.seconds, ending.result)
 
     def _count(self, how: str) -> None:
         with self._lock:
@@ -252,7 +261,14 @@ class Worker:
         unit = claim.unit
         began = time.monotonic()
         self.tally.running[unit.id] = unit.kind
-        told = {"unit": unit.id, "epoch": unit.epoch, "kind": unit.kind, "scope": unit.scope, "table": None}
+        told = {
+            "unit": unit.id,
+            "epoch": unit.epoch,
+            "kind": unit.kind,
+            "scope": unit.scope,
+            "table": None,
+            "plan": None,
+        }
         with structlog.contextvars.bound_contextvars(**told):
             try:
                 result = self._carry_out(session, claim)
@@ -269,11 +285,12 @@ class Worker:
                 ending = self._after_failure(claim, masked(f"{type(error).__name__}: {error}"))
             else:
                 ending = Ending(Status.DONE, result=result)
+            claim.seconds = time.monotonic() - began
             (log.info if ending.error is None else log.warning)(
                 "unit ended",
                 attempt=unit.attempt,
-                seconds=round(time.monotonic() - began, 3),
-                status=str(ending.status),
+                seconds=round(claim.seconds, 3),
+                outcome=str(ending.status),
                 error=ending.error,
             )
             self.tally.running.pop(unit.id, None)
@@ -309,6 +326,7 @@ class Worker:
         row = session.execute(query("work_target"), {"id": unit.table}).fetchone()
         if row is None:
             raise TableGone(f"The ChronoTable with the id {unit.table} was dropped while its {unit.kind} work waited.")
+        claim.about = row[2]
         structlog.contextvars.bind_contextvars(table=row[2])
         return Target(unit.table, names.joined(row[0], row[1]), row[2])
 
@@ -338,7 +356,9 @@ class Worker:
                 "lines": Jsonb(plan.stored),
             }
             row = session.execute(query("work_store_plan"), values).fetchone()
-        return row[0] if row else None
+        number: int | None = row[0] if row else None
+        structlog.contextvars.bind_contextvars(plan=number)
+        return number
 
 
 def _said(error: ThermoclineError) -> str:

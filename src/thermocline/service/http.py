@@ -1,0 +1,114 @@
+"""Health and metrics over HTTP: /healthz, /readyz, /metrics. Nobody has to say who he is, so it is on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from thermocline import log as logs
+from thermocline.errors import Busy
+from thermocline.masking import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from prometheus_client import CollectorRegistry
+
+    Answer = tuple[bool, dict[str, Any]]
+
+log = logs.get(__name__)
+
+
+class AddressTaken(Busy):
+    """Somebody listens at the service's address already."""
+
+    code = "service.address_taken"
+    next_step_by_default = "Another service may be running here; else choose another one: `thermocline run --port`."
+
+
+class Watch:
+    """Answers in threads of its own while the block lasts."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        registry: CollectorRegistry,
+        *,
+        healthy: Callable[[], Answer],
+        ready: Callable[[], Answer],
+    ) -> None:
+        handler = type(
+            "_Bound", (_Handler,), {"registry": registry, "answers": {"/healthz": healthy, "/readyz": ready}}
+        )
+        try:
+            self._server = _Server((host, port), handler)
+        except OSError as error:
+            raise AddressTaken(f"The service cannot listen at {host}:{port}: {error.strerror or error}.") from error
+        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        host, port = self._server.server_address[:2]
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        return f"http://{shown}:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked has gone, or what was asked failed: that is for the log."""
+        del request, client_address
+        log.warning("request failed", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    registry: ClassVar[CollectorRegistry]
+    answers: ClassVar[dict[str, Callable[[], Answer]]]
+    timeout = 30
+    server_version = "thermocline"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.registry))
+        elif path in self.answers:
+            good, said = self.answers[path]()
+            status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+            self._send(status, "application/json", json.dumps(said, default=str).encode() + b"\n")
+        else:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"There are /healthz, /readyz and /metrics.\n")
+
+    do_HEAD = do_GET  # noqa: N815 (the library's name)
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the library's name)
+        log.debug("http", message=masked(format % args))
