@@ -139,7 +139,7 @@ def _first_copy(report: Report, on: Ground, rows: int) -> None:
     def copy() -> Seconds:
         """From the start of copying to the last chunk covered; a table is copied anew each time it is synced anew."""
         on.run("SELECT lakets.enable_sync('filled')")
-        with on.stack.own_feed(OnSpark(on.spark)) as feed:
+        with on.stack.own_feed(OnSpark(lambda: on.spark)) as feed:
             took = timed(lambda: _until_covered(feed.tend))
         on.run("SELECT lakets.disable_sync('filled')")
         with on.stack.catalog() as catalog:

@@ -33,21 +33,22 @@ LEASES_LOST = Counter(
     ["kind"],
     registry=REGISTRY,
 )
+# Of chunks in PostgreSQL: the names without that belong to the retention of the lake.
 RETENTION_RUNS = Counter(
-    f"{PREFIX}retention_runs",
-    "Runs of retention: ok, noop when nothing was dropped, error, or lost_lease.",
+    f"{PREFIX}chunk_retention_runs",
+    "Runs of retention over the chunks in PostgreSQL: ok, noop when nothing was dropped, error, or lost_lease.",
     ["table", "status"],
     registry=REGISTRY,
 )
 RETENTION_ROWS = Counter(
-    f"{PREFIX}retention_rows_dropped",
-    "Rows in the chunks that retention dropped, as far as the evidence counts them.",
+    f"{PREFIX}chunk_retention_rows_dropped",
+    "Rows in the chunks that were dropped from PostgreSQL, as far as the evidence counts them.",
     ["table"],
     registry=REGISTRY,
 )
 RETENTION_BYTES = Counter(
-    f"{PREFIX}retention_bytes_freed",
-    "Bytes of the chunks that retention dropped.",
+    f"{PREFIX}chunk_retention_bytes_freed",
+    "Bytes of the chunks that were dropped from PostgreSQL.",
     ["table"],
     registry=REGISTRY,
 )

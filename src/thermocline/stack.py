@@ -283,7 +283,7 @@ class Stack:
         from thermocline.lake.tasks import OnSpark
 
         spark = self.spark()
-        with self._advised(), self.own_feed(OnSpark(spark)) as feed:
+        with self._advised(), self.own_feed(OnSpark(lambda: spark)) as feed:
             yield Service(feed, spark, self.settings.feed, self.home.spark / "feed")
 
     @contextmanager
@@ -367,7 +367,7 @@ class Stack:
     # ---- the gate ------------------------------------------------------------------------
 
     def lifecycle(self, table: str, *, on_spark: bool = True, patience: float = 10) -> Lifecycle:
-        """The gate of one table; comparisons run on Spark, or in this process."""
+        """The gate of one table; comparisons run on Spark, started for the first of them, or in this process."""
         from thermocline.gate.lifecycle import Lifecycle
 
         return Lifecycle(self.dsn, self.prover(on_spark=on_spark), table, patience=patience)
@@ -377,7 +377,7 @@ class Stack:
         from thermocline.gate.receipt import Prover
         from thermocline.lake.tasks import InProcess, OnSpark
 
-        runner: Runner = OnSpark(self.spark()) if on_spark else InProcess()
+        runner: Runner = OnSpark(self.spark) if on_spark else InProcess()
         return Prover(self.dsn, self.catalog_descriptions[catalogs.LAKE], runner)
 
     # ---- reads ---------------------------------------------------------------------------

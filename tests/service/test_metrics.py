@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from harness.lakes import Lake
 from harness.questions import ask, one
@@ -20,8 +23,6 @@ from thermocline.work.units import Halted, Wanted
 from thermocline.work.worker import Worker
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import psycopg
 
     from thermocline.work.job import Target
@@ -144,10 +145,10 @@ def test_retention_is_counted_by_table(db: psycopg.Connection, dsn: str, tmp_pat
             ask(db, "UPDATE thermocline.work_unit SET not_before = now(), attempt = 0 WHERE status = 'pending'")
             Node(stack, kinds=["retention"]).once()
     rows, size = ask(db, "SELECT sum(row_count), sum(bytes) FROM thermocline.audit WHERE action = 'drop_chunk'")[0]
-    found = moved(before, "retention")
-    assert found["retention_rows_dropped_total{table=public.m}"] == rows > 0
-    assert found["retention_bytes_freed_total{table=public.m}"] == size > 0
-    assert found["retention_runs_total{status=ok,table=public.m}"] == 1
+    found = moved(before, "chunk_retention")
+    assert found["chunk_retention_rows_dropped_total{table=public.m}"] == rows > 0
+    assert found["chunk_retention_bytes_freed_total{table=public.m}"] == size > 0
+    assert found["chunk_retention_runs_total{status=ok,table=public.m}"] == 1
 
 
 def test_runs_of_retention_are_counted_by_how_they_ended(db: psycopg.Connection, stack: Stack) -> None:
@@ -156,14 +157,14 @@ def test_runs_of_retention_are_counted_by_how_they_ended(db: psycopg.Connection,
     ask(db, "SELECT lakets.add_retention_policy('m', '100 years')")
     before = counted()
     Node(stack, kinds=["retention"]).once()
-    assert moved(before, "retention") == {"retention_runs_total{status=noop,table=public.m}": 1}
+    assert moved(before, "chunk_retention") == {"chunk_retention_runs_total{status=noop,table=public.m}": 1}
     before = counted()
     meters.attempt_ended("retention", "public.m", "retry", 1, None)
     meters.attempt_ended("retention", "public.m", "lost", 1, None)
     meters.attempt_ended("retention", "public.m", "handed_back", 1, None)
-    assert moved(before, "retention") == {
-        "retention_runs_total{status=error,table=public.m}": 1,
-        "retention_runs_total{status=lost_lease,table=public.m}": 1,
+    assert moved(before, "chunk_retention") == {
+        "chunk_retention_runs_total{status=error,table=public.m}": 1,
+        "chunk_retention_runs_total{status=lost_lease,table=public.m}": 1,
     }
 
 
@@ -192,6 +193,7 @@ def test_units_are_shown_by_kind_and_status(db: psycopg.Connection, dsn: str) ->
     assert abs(found["clock_skew_seconds"]) < 5
 
 
+@pytest.mark.promise("002-35")
 def test_feed_chunks_and_rollups_are_shown(db: psycopg.Connection, dsn: str, tmp_path: Path) -> None:
     lake = Lake.of(dsn, tmp_path / "home").with_days().synced()
     ask(db, "SELECT lakets.create_rollup('hourly', %s)",
@@ -233,3 +235,14 @@ def test_feed_chunks_and_rollups_are_shown(db: psycopg.Connection, dsn: str, tmp
 
 def test_without_a_database_only_that_is_said() -> None:
     assert seen("postgresql://nobody@127.0.0.1:1/none") == {"database_up": 0}
+
+
+@pytest.mark.promise("002-37")
+def test_the_reference_names_every_metric_and_no_other(db: psycopg.Connection, dsn: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `(thermocline_\w+)`", page, re.MULTILINE))
+    registry = CollectorRegistry()
+    for collector in (*meters.ALL, DatabaseState(lambda: dsn)):
+        registry.register(collector)
+    exposed = {line.split()[2] for line in generate_latest(registry).decode().splitlines() if line.startswith("# TYPE")}
+    assert exposed == listed

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from harness import prometheus
 from harness.crash_servers import crash_server
 from harness.lakes import NOON, Lake
 from harness.processes import Command, finished
@@ -47,6 +49,7 @@ def made(db: psycopg.Connection) -> None:
     ask(db, "SELECT lakets.add_retention_policy('m', '3 days')")
 
 
+@pytest.mark.promise("002-36")
 def test_it_works_answers_and_stops_without_spark(db: psycopg.Connection, command: Command, start: Start) -> None:
     made(db)
     running = start(command, "--json")
@@ -64,7 +67,7 @@ def test_it_works_answers_and_stops_without_spark(db: psycopg.Connection, comman
     assert asked(f"{running.url}/elsewhere")[0] == 404
     assert running.url.startswith("http://127.0.0.1:")
     found = until(lambda: (now := metrics(running.url)).get("work_attempts_total{kind=retention,outcome=done}") and now)
-    assert found["retention_runs_total{status=ok,table=public.m}"] == 1
+    assert found["chunk_retention_runs_total{status=ok,table=public.m}"] == 1
     assert [found[f"service_part_up{{part={part}}}"] for part in ("feed", "scheduler", "worker")] == [1, 1, 1]
     assert running.children("java") == []
 
@@ -102,6 +105,29 @@ def test_an_embedded_server_that_does_not_run_is_refused(tmp_path: Path) -> None
     ended = Command(tmp_path / "home").run("run", "--json")
     assert ended.code != 0
     assert "thermocline up" in ended.json["error"]["next_step"]
+
+
+@pytest.mark.slow
+@pytest.mark.promise("002-35")
+def test_a_real_prometheus_scrapes_it(db: psycopg.Connection, command: Command, start: Start, tmp_path: Path) -> None:
+    executable, promtool = prometheus.program("prometheus"), prometheus.program("promtool")
+    if executable is None or promtool is None:
+        pytest.skip("there is no Prometheus on this machine, and its packages have none")
+    made(db)
+    running = start(command)
+    running.wait_until_ready()
+    text = asked(f"{running.url}/metrics")[1]
+    checked = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+    with prometheus.scraping(executable, running.url.removeprefix("http://"), tmp_path / "prometheus") as scraper:
+        until(lambda: scraper.value("up") == 1)
+        until(lambda: scraper.value('thermocline_chunk_retention_runs_total{table="public.m",status="ok"}') == 1)
+        dropped = one(db, "SELECT sum(bytes) FROM thermocline.audit WHERE action = 'drop_chunk'")
+        assert scraper.value("thermocline_chunk_retention_bytes_freed_total") == dropped
+        assert scraper.value('sum(thermocline_work_units{status="dead"})') == 0
+        assert scraper.value('histogram_quantile(0.5, thermocline_work_unit_seconds_bucket{kind="retention"})')
+        ask(db, "INSERT INTO thermocline.work_unit (kind, status, ended_at) VALUES ('tier', 'dead', now())")
+        until(lambda: scraper.value('sum(thermocline_work_units{status="dead"})') == 1)
 
 
 @pytest.mark.slow
@@ -171,7 +197,7 @@ def test_feed_and_gate_share_one_spark_that_may_die(dsn: str, tmp_path: Path, st
     (java,) = running.children("java")
     running.wait_until_ready()
     found = metrics(running.url)
-    assert found["retention_rows_dropped_total{table=public.m}"] >= 24
+    assert found["chunk_retention_rows_dropped_total{table=public.m}"] >= 24
     assert found["feed_up"] == 1
 
     java.kill()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.questions import ask
 from thermocline.config import WorkSettings
 from thermocline.work.job import Line, Plan
+from thermocline.work.pacing import Budget
 from thermocline.work.worker import Worker
 
 if TYPE_CHECKING:
@@ -84,8 +85,31 @@ class Nothing:
         return {"lines": len(plan.lines)}
 
 
-def jobs() -> dict[str, Job]:
-    return {"effect": Effect(), "nothing": Nothing()}
+class Spending:
+    """Draws one operation from the budget that all nodes share, and notes when it had it."""
+
+    kind: ClassVar[str] = "spending"
+    targets: ClassVar[str | None] = None
+    job_class: ClassVar[str | None] = None
+    destructive: ClassVar[bool] = False
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def plan(self, target: Target, claim: Claim) -> Plan:
+        claim.check()
+        return Plan(target)
+
+    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
+        assert plan.lines == ()
+        Budget(self._dsn, "maintenance").spend(operations=1, check=claim.check)
+        with claim.fenced() as session:
+            session.execute("INSERT INTO spent (owner) VALUES (%s)", [claim.owner])
+        return {}
+
+
+def jobs(dsn: str) -> dict[str, Job]:
+    return {"effect": Effect(), "nothing": Nothing(), "spending": Spending(dsn)}
 
 
 def settings(**changes: Any) -> WorkSettings:
@@ -139,7 +163,7 @@ def require_no_zombie_wrote(db: psycopg.Connection) -> None:
 
 def main() -> None:
     told = json.loads(sys.argv[1])
-    worker = Worker(told["dsn"], jobs(), settings(**told["settings"]), owner=told["owner"])
+    worker = Worker(told["dsn"], jobs(told["dsn"]), settings(**told["settings"]), owner=told["owner"])
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     tally = worker.run(once=told["once"], grace=told["grace"])
     sys.stdout.write(json.dumps({"ended": tally.ended, "lost": tally.lost}))

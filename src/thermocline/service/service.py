@@ -81,7 +81,7 @@ class Service:
 
     def healthy(self) -> tuple[bool, dict[str, Any]]:
         """Whether the process is worth keeping: every part is looked after, in whatever state it is."""
-        alive = self._supervisor.alive
+        alive = self._supervisor.alive or self._stop.is_set()
         return alive, {"healthy": alive}
 
     def ready(self) -> tuple[bool, dict[str, Any]]:

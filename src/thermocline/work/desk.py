@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from psycopg import errors as pg
@@ -14,7 +14,7 @@ from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.work import units
 from thermocline.work.jobs import lane, require
-from thermocline.work.schedule import Rule
+from thermocline.work.schedule import BadSchedule, Rule
 from thermocline.work.units import Status, Wanted
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from thermocline.work.schedule import Window
 
 DESTRUCTIVE, EVERYTHING = "destructive", "everything"
+
+
+class NoSuchPlan(Refused):
+    """There is no such plan."""
+
+    code = "work.no_such_plan"
+    next_step_by_default = "`thermocline plans` lists them; those that removed nothing are kept for 30 days."
 
 
 class NoSuchUnit(Refused):
@@ -128,8 +135,10 @@ class Desk:
         """Those that are open first, then the newest that ended."""
         if status is not None and status not in tuple(Status):
             raise Refused(f"No unit is ever {status!r}.", next_step=f"A unit is {', '.join(Status)}.")
+        require([kind] if kind else [])
         values = {"status": status, "kind": kind, "most": most} | _split(table)
         with self._session() as session:
+            _require_table(session, table)
             return [UnitLine(*row) for row in session.execute(query("work_list"), values)]
 
     def unit(self, number: int) -> dict[str, Any]:
@@ -169,8 +178,12 @@ class Desk:
                     next_step="`thermocline work list` shows it.",
                 ) from error
         if row is None:
-            status = self.unit(number)["status"]
-            raise Refused(f"Work unit {number} is {status}, so there is nothing to try again.")
+            unit = self.unit(number)
+            again = f"thermocline work add {unit['kind']}{' --table ' + unit['table'] if unit['table'] else ''}"
+            step = f"`{again}` asks for the same work anew."
+            if unit["status"] == Status.CLAIMED:
+                step = f"It runs, by {unit['owner']}; `thermocline work cancel {number}` takes it away from there."
+            raise Refused(f"Work unit {number} is {unit['status']}, so there is nothing to try again.", next_step=step)
 
     def cancel(self, number: int) -> str | None:
         """Nobody does it any more; returns the worker that it was taken from, if it ran."""
@@ -178,7 +191,10 @@ class Desk:
             row = session.execute(query("work_cancel"), {"id": number}).fetchone()
         if row is None:
             status = self.unit(number)["status"]
-            raise Refused(f"Work unit {number} is {status} already, so it cannot be cancelled.")
+            raise Refused(
+                f"Work unit {number} is {status} already, so it cannot be cancelled.",
+                next_step=f"Nothing to do; `thermocline work show {number}` says what came of it.",
+            )
         return row[1] if row[0] == Status.CLAIMED else None
 
     def stops(self) -> list[Stop]:
@@ -204,10 +220,15 @@ class Desk:
     def plans(
         self, number: int | None = None, *, kind: str | None = None, table: str | None = None, most: int = 50
     ) -> list[PlanLine]:
-        """The newest first."""
+        """The newest first; refuses a number that is none."""
+        require([kind] if kind else [])
         values = {"id": number, "kind": kind, "most": most} | _split(table)
         with self._session() as session:
-            return [PlanLine(*row) for row in session.execute(query("work_plans"), values)]
+            _require_table(session, table)
+            found = [PlanLine(*row) for row in session.execute(query("work_plans"), values)]
+        if number is not None and not found:
+            raise NoSuchPlan(f"There is no plan {number}.")
+        return found
 
     def audit(
         self,
@@ -217,16 +238,19 @@ class Desk:
         since: datetime | None = None,
         most: int = 50,
     ) -> list[AuditLine]:
-        """The newest first."""
+        """The newest first; also of a table that is not there any more, by the name that the audit has."""
         values = {"action": action, "since": since, "most": most} | _split(table)
         with self._session() as session:
-            return [AuditLine(*row) for row in session.execute(query("work_audit"), values)]
+            found = [AuditLine(*row) for row in session.execute(query("work_audit"), values)]
+            if not found:
+                _require_table(session, table)
+        return found
 
     def schedules(self) -> list[ScheduleLine]:
         """Those for all tables first."""
         with self._session() as session:
-            rows = session.execute("SELECT * FROM lakets.schedule_show()").fetchall()
-        return [ScheduleLine(row[0], _joined(row[1], row[2]), *row[3:]) for row in rows]
+            rows = session.execute("SELECT *, now() FROM lakets.schedule_show()").fetchall()
+        return [_with_next(ScheduleLine(row[0], _joined(row[1], row[2]), *row[3:-1]), row[-1]) for row in rows]
 
     def set_schedule(
         self,
@@ -240,6 +264,16 @@ class Desk:
     ) -> None:
         """What is not given stays as it is."""
         require([kind])
+        if table is not None and self._jobs[kind].targets is None:
+            raise Refused(
+                f"{kind} is for the whole database, so it has no schedule of a table.",
+                next_step=f"thermocline schedules set {kind} ..., without --table.",
+            )
+        if not (rule or window or no_window) and enabled is None:
+            raise Refused(
+                f"Nothing is said that the schedule of {kind} should be set to.",
+                next_step="Give --every or --cron, --window, --on or --off.",
+            )
         if rule:
             rule.check()
         rule = rule or Rule()
@@ -261,6 +295,16 @@ class Desk:
         return connect(self._dsn, timeout=self._timeout, autocommit=True)
 
 
+def _with_next(line: ScheduleLine, now: datetime) -> ScheduleLine:
+    """With a rule that no scheduler has seen yet, the time that it will compute."""
+    if line.next_at or not line.last_at or not line.enabled:
+        return line
+    try:
+        return replace(line, next_at=Rule(line.every, line.cron).first_run(line.last_at, now))
+    except BadSchedule:
+        return line
+
+
 def _split(table: str | None) -> dict[str, str | None]:
     schema, name = names.split(table) if table else (None, None)
     return {"schema": schema, "table": name}
@@ -268,3 +312,10 @@ def _split(table: str | None) -> dict[str, str | None]:
 
 def _joined(schema: str | None, name: str | None) -> str | None:
     return f"{schema}.{name}" if name else None
+
+
+def _require_table(session: Connection, table: str | None) -> None:
+    """Refuse a name that is no ChronoTable's, whatever else there is to show."""
+    if table is not None:
+        schema, name = names.split(table)
+        session.execute("SELECT lakets._chronotable_id(%s, %s)", [name, schema])

@@ -19,11 +19,12 @@ from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from psycopg import Connection
 
 LEASE = 120.0
+_STAMPED_ID, _STAMPED_EPOCH = "lifecycle.work-unit-id", "lifecycle.work-unit-epoch"
 # A lane that two claim at once goes to one of them; the other one looks again.
 _LANE_TRIES = 5
 
@@ -112,7 +113,17 @@ class Claim:
     @property
     def stamp(self) -> dict[str, str]:
         """What a commit outside PostgreSQL carries, so that whoever comes next finds what this attempt has done."""
-        return {"lifecycle.work-unit-id": str(self.unit.id), "lifecycle.work-unit-epoch": str(self.unit.epoch)}
+        return {_STAMPED_ID: str(self.unit.id), _STAMPED_EPOCH: str(self.unit.epoch)}
+
+    def committed(self, summaries: Iterable[Mapping[str, str]]) -> int | None:
+        """The epoch of an attempt at this unit, this one or an earlier one, whose commit is among those summed up here.
+
+        To be asked before anything is begun: an attempt may have committed and died before it could say so.
+        """
+        for summary in summaries:
+            if summary.get(_STAMPED_ID) == str(self.unit.id):
+                return int(summary[_STAMPED_EPOCH])
+        return None
 
     def renewed(self, until: float) -> None:
         """The lease lasts until this moment of the monotonic clock, counted from before it was asked for."""

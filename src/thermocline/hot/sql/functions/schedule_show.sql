@@ -1,4 +1,5 @@
--- Every schedule: those for all tables first, then those of single ones. next_at is when the work is due again.
+-- Every schedule: those for all tables first, then those of single ones. next_at is when the work is due again, or NULL if it is not
+-- known: when it has never run, or its rule was changed and no node has looked at it since.
 CREATE OR REPLACE FUNCTION lakets.schedule_show() RETURNS TABLE (
     kind         text,
     schema_name  text,
@@ -20,7 +21,9 @@ AS $$
     FROM thermocline.schedule s
     LEFT JOIN lakets._chronotable_registry t ON t.id = s.chronotable_id
     LEFT JOIN LATERAL (
-        SELECT max(r.last_at) AS last_at, min(r.next_at) AS next_at FROM thermocline.schedule_run r
+        SELECT max(r.last_at) AS last_at,
+               min(r.next_at) FILTER (WHERE r.rule = coalesce('cron ' || s.cron, 'every ' || round(extract(epoch FROM s.every), 6))) AS next_at
+        FROM thermocline.schedule_run r
         WHERE r.kind = s.kind
           AND (r.chronotable_id = s.chronotable_id
                OR s.chronotable_id IS NULL AND NOT EXISTS (SELECT FROM thermocline.schedule o
