@@ -306,6 +306,24 @@ def test_ends_that_are_written_together_are_refused_one_by_one(db: psycopg.Conne
     assert state(db, taken)[:3] == ("claimed", "thief", 7)
 
 
+def test_ends_and_renewals_of_many_at_once_never_wait_for_each_other_in_turn(db: psycopg.Connection, dsn: str) -> None:
+    """The keeper renews what the workers just end, in whatever order each of them names the units."""
+    for number in range(60):
+        make(db, scope=str(number))
+    chance = random.Random(8)
+    with psycopg.connect(dsn, autocommit=True) as other, ThreadPoolExecutor(1) as beside:
+        for _ in range(25):
+            claims = claimed(db, most=60)
+            assert len(claims) == 60
+            in_another_order = chance.sample(claims, 60)
+            renewing = beside.submit(units.renew, other, in_another_order)
+            ended = units.end(
+                db, [(claim, Ending(Status.PENDING, counts=False)) for claim in chance.sample(claims, 60)]
+            )
+            renewing.result(60)
+            assert ended == []
+
+
 def test_a_pace_follows_how_long_units_take() -> None:
     pace = Pace()
     for _ in range(10):

@@ -23,7 +23,7 @@ def run(
 
     A part that fails is started anew. Health is at /healthz and /readyz, metrics for Prometheus are at /metrics.
 
-    Example: thermocline run --port 9090
+    Example: thermocline run --port 9500
     """
     from thermocline.service.service import Service
 
