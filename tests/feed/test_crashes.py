@@ -128,6 +128,10 @@ def meet(life: Life, point: str) -> Outcome:
         outcome = life.feed("resync", kill_at=point)
         assert life.feed("resync").how == "done", "what was interrupted is asked for again"
         return outcome
+    if point.startswith("lake.follow"):
+        assert life.feed().how == "done"
+        life.lake.run("ALTER TABLE m ADD COLUMN extra int", "UPDATE m SET extra = 1 WHERE id % 2 = 0")
+        return life.feed(kill_at=point)
     if (outcome := life.feed(kill_at=point)).how == "killed":
         return outcome
     life.write()

@@ -351,14 +351,14 @@ def test_a_type_that_changes_sets_the_table_aside_until_it_is_synced_anew(synced
     synced.drain()
     synced.run(
         f"INSERT INTO m VALUES ('{NOON[1]}', 1, 1, 'x')",
-        "ALTER TABLE m ALTER COLUMN id TYPE bigint",
+        "ALTER TABLE m ALTER COLUMN id TYPE text",
         f"INSERT INTO n VALUES ('{NOON[3]}', 1)",
     )
     with synced.feed() as feed:
         feed.drain()
     ((state, reason),) = synced.run("SELECT status, reason FROM thermocline.synced_table WHERE chronotable_id = 1")
     assert state == "SKIPPED"
-    assert "the column id is int in the lake and long now" in reason
+    assert "the column id is int in the lake and string now" in reason
     assert synced.run("SELECT count(*) FROM thermocline.chunk_copy WHERE chronotable_id = 1") == [(0,)]
     synced.assert_same("n")  # the others go on
 

@@ -326,16 +326,6 @@ def test_a_column_with_a_name_of_ours_sets_its_own_table_aside(neighbour: Lake) 
     sync_anew(neighbour)
 
 
-@pytest.mark.parametrize("then", [f"TRUNCATE {chunk(1)}", "UPDATE m SET v = 8", "SELECT 1"])
-def test_a_time_column_of_another_name_sets_its_own_table_aside(neighbour: Lake, then: str) -> None:
-    neighbour.run("ALTER TABLE m RENAME ts TO at", then, "INSERT INTO n VALUES (now(), 1)")
-    assert neighbour.drain().set_aside == ("public.m",)
-    neighbour.assert_same("n")
-    assert "at" in reason_for(neighbour)
-    neighbour.run("ALTER TABLE m RENAME at TO ts")
-    sync_anew(neighbour)
-
-
 def test_m9_a_table_that_is_synced_anew_between_two_batches_goes_on(neighbour: Lake) -> None:
     with neighbour.feed() as feed:
         neighbour.run("UPDATE m SET v = 8", "INSERT INTO n VALUES (now(), 1)")

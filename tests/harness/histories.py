@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from thermocline.lake import history
+from thermocline.lake.columns import AT_UTC, OWN_COLUMNS, SourceColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 HOUR, TICK = timedelta(hours=1), timedelta(microseconds=1)
 VALUES = (0.0, -0.0, math.nan, None, 1.5)
 GRIDS = {
-    "timestamptz": (history.AT_UTC, 6 * HOUR),
+    "timestamptz": (AT_UTC, 6 * HOUR),
     "timestamp": (pa.timestamp("us"), 6 * HOUR),
     "date": (pa.date32(), 24 * HOUR),
 }
@@ -60,8 +61,16 @@ def create(
     number = next(_numbers)
     name = f"histories.lb_t{number}_history"
     properties = {history.SOURCE: f"public.t{number}", history.CHRONOTABLE: str(number)}
-    made = history.open_or_create(catalog, name, columns, time_column=time_column, unit=unit, properties=properties)
-    return HistoryTable(name, pa.schema({**columns, **history.OWN_COLUMNS}), made)
+    made = history.open_or_create(
+        catalog,
+        name,
+        number,
+        [SourceColumn(at, *one) for at, one in enumerate(columns.items(), 1)],
+        time_column=time_column,
+        unit=unit,
+        properties=properties,
+    )
+    return HistoryTable(name, pa.schema({**columns, **OWN_COLUMNS}), made)
 
 
 def change(kind: str, at: Position, row: Row) -> Row:

@@ -13,6 +13,10 @@ import psycopg
 
 from harness.homes import home_with_jars
 from thermocline.config import FeedSettings, HotSettings, Settings
+from thermocline.gate import drop
+from thermocline.hot.rows import columns_of
+from thermocline.lake import scans
+from thermocline.lake.columns import Layout
 from thermocline.stack import Stack
 
 if TYPE_CHECKING:
@@ -118,6 +122,32 @@ class Lake:
     def folded(self, table: str = "m", time: str = "ts") -> Counter[Row]:
         """What a history says the table holds, by the plainest fold there is: row by row, in order."""
         return fold(self.history(table).to_pylist(), time)
+
+    def content(self, table: str = "m") -> Counter[Row]:
+        """What the lake has in the columns that the table has now, as the gate reads it: by their numbers."""
+        found: Counter[Row] = Counter()
+        with psycopg.connect(self.dsn) as session, self.stack.catalog() as catalog:
+            oid = session.execute("SELECT %s::regclass::oid::int", [table]).fetchall()[0][0]
+            opened = catalog.load_table(f"public.lb_{table}_history")
+            names = Layout.of(opened.properties).names(opened.schema())
+            columns = [names[column.number] for column in columns_of(session, oid)]
+            year = timedelta(days=365)
+            for file in scans.files_of_range(opened, BASE - year, BASE + year, columns):
+                for batch, signs in file.read():
+                    for row, sign in zip(batch.to_pylist(), signs, strict=True):
+                        found[_comparable(row[name] for name in columns)] += int(sign)
+        assert min(found.values(), default=0) >= 0, f"removed and never added: {found}"
+        return +found
+
+    def let_go(self, *days: int) -> None:
+        """Prove days' chunks of the table m and drop them."""
+        prover = self.stack.prover(on_spark=False)
+        for day in days:
+            with self.feeding():
+                compared = prover.prove(self.chunk_oid(day))
+                assert compared.equal, compared
+                outcome = drop.drop_chunk(self.dsn, self.chunk_oid(day), check_lake=prover.look)
+            assert outcome.result is drop.Result.DROPPED, outcome
 
     def hot(self, table: str = "m") -> Counter[Row]:
         """What the table holds in PostgreSQL."""

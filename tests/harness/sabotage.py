@@ -30,10 +30,10 @@ def advance_the_slot_first() -> None:
     """The slot moves before the batch is in the lake."""
     settle = Feed.settle
 
-    def sabotaged(self: Feed, batch: Batch) -> None:
+    def sabotaged(self: Feed, batch: Batch) -> bool:
         if self.stream:
             self.ledger.advance(self.stream.slot, batch.ending.end)
-        settle(self, batch)
+        return settle(self, batch)
 
     Feed.settle = sabotaged  # type: ignore[method-assign]
 
@@ -42,22 +42,21 @@ def record_progress_first() -> None:
     """Progress is recorded before the batch is in the lake."""
     settle = Feed.settle
 
-    def sabotaged(self: Feed, batch: Batch) -> None:
+    def sabotaged(self: Feed, batch: Batch) -> bool:
         self.ledger.record(batch.ending.end, list(batch.ending.markers), [])
-        settle(self, batch)
+        return settle(self, batch)
 
     Feed.settle = sabotaged  # type: ignore[method-assign]
 
 
 def hear_no_truncate() -> None:
     """What a chunk says of its TRUNCATE is passed by."""
-    heard = reading._event
+    heard = reading._reset
 
-    def deaf(message: Any, key: bytes) -> dict[str, Any]:
-        event = heard(message, key)
-        return {} if event.get("event") == "chunk_truncated" else event
+    def deaf(*told: Any) -> pa.Table:
+        return heard(*told).slice(0, 0)
 
-    reading._event = deaf
+    reading._reset = deaf  # type: ignore[assignment]
 
 
 def cover_before_copying() -> None:
@@ -67,7 +66,8 @@ def cover_before_copying() -> None:
     def sabotaged(ledger: Ledger) -> Any:
         for chunk in uncovered(ledger):
             ledger._session.execute(
-                "INSERT INTO thermocline.chunk_copy VALUES (%s, %s, 'copied', '0/1', 0)", [chunk.oid, chunk.table]
+                "INSERT INTO thermocline.chunk_copy VALUES (%s, %s, 'copied', '0/1', 0) ON CONFLICT DO NOTHING",
+                [chunk.oid, chunk.table],
             )
         ledger._session.commit()
         return []

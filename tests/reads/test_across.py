@@ -122,6 +122,35 @@ def test_history_and_current_are_what_the_lake_has(lake: Lake, table: str) -> No
     assert count == 12
 
 
+@pytest.mark.parametrize("followed", [False, True], ids=["before the feed has looked", "after it"])
+def test_m2_m17_changed_columns_of_rows_that_have_left(lake: Lake, table: str, followed: bool) -> None:
+    let_go(lake, table, 0)
+    before = rows(lake, table)
+    lake.run(
+        f"ALTER TABLE {table} RENAME v TO w",
+        f"ALTER TABLE {table} ADD COLUMN extra text DEFAULT 'since'",
+        f"ALTER TABLE {table} DROP COLUMN tag",
+        f"ALTER TABLE {table} ADD COLUMN tag int",
+        f"ALTER TABLE {table} RENAME ts TO at",
+    )
+    now = Counter({(row[0], row[1], row[2], "since", None): 0 for row in before})
+    for row, count in before.items():
+        now[(row[0], row[1], row[2], "since", None)] += count
+    if followed:
+        lake.drain()
+    assert rows(lake, table) == now
+    if followed:
+        current = lake.stack.reader().current(table)
+        assert (
+            Counter(tuple(row[name] for name in ("at", "id", "w", "extra", "tag")) for row in current.collect()) == now
+        )
+        lake.run(f"ALTER TABLE {table} ALTER id TYPE bigint", f"UPDATE {table} SET id = 5000000000 WHERE id = 30")
+        lake.drain()
+        changed = Counter({(at, 5000000000 if one == 30 else one, *rest): n for (at, one, *rest), n in now.items()})
+        assert rows(lake, table) == changed
+    lake.run(f"ALTER TABLE {table} RENAME at TO ts")
+
+
 @pytest.mark.promise("004-36")
 def test_a_rollup_is_read_by_its_name(lake: Lake, table: str) -> None:
     """All of it is in PostgreSQL; the lake has it too once it is synced, with every refresh."""

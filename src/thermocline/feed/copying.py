@@ -67,6 +67,8 @@ class Standing:
     snapshot: str
     position: int
     pages: int
+    file: int
+    """Which file the chunk has; another one tells that it was rewritten."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Copied:
 
     chunk: Chunk
     position: int
+    file: int
     files: tuple[DataFile, ...]
 
     @property
@@ -127,13 +130,13 @@ def standing_still(dsn: str, chunk: Chunk, columns: Sequence[rows.Column], *, ti
             # Whoever had written to the chunk is visible now, and nobody writes until the position is taken.
             (position,) = _one(locker, query("copy_position"), {"table": chunk.table, "chunk": chunk.oid})
             crash_point("copy.positioned")
-            snapshot, pages = _one(reader, query("copy_snapshot"), {"chunk": chunk.oid})
+            snapshot, pages, file = _one(reader, query("copy_snapshot"), {"chunk": chunk.oid})
             locker.commit()  # flushed past the position, too
             crash_point("copy.standing")
             (flushed,) = _one(locker, "SELECT pg_current_wal_flush_lsn()::text")
         if number(flushed) < number(position):
             raise Refused(f"The log is not on the disk up to {position}, so {chunk.name} cannot be copied now.")
-        yield Standing(chunk, snapshot, number(position), pages)
+        yield Standing(chunk, snapshot, number(position), pages, file)
 
 
 def _lock(session: Connection, chunk: Chunk, mode: str) -> None:

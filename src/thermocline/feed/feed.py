@@ -15,32 +15,31 @@ from thermocline.crash import crash_point
 from thermocline.errors import Busy, Refused
 from thermocline.feed import copying
 from thermocline.feed.batches import carry
-from thermocline.feed.ledger import Commit, Ledger, OtherHistory, SlotLost, SlotWaits, TableState
+from thermocline.feed.histories import Histories, differ
+from thermocline.feed.ledger import Ledger, OtherHistory, SlotLost, SlotWaits
 from thermocline.feed.positions import text
-from thermocline.feed.writing import Target
+from thermocline.feed.records import Commit
 from thermocline.hot.connection import connect
-from thermocline.hot.types import UnsupportedType
 from thermocline.lake import history
-from thermocline.lake.history import CommitConflict, History, HistoryGone, HistoryMoved, HistoryUnfit
+from thermocline.lake.history import CommitConflict, HistoryGone, HistoryMoved
 from thermocline.lake.tasks import InProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
     from types import TracebackType
     from typing import Self
 
-    from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
 
     from thermocline.config import FeedSettings
     from thermocline.feed.batches import Batch
     from thermocline.feed.copying import Chunk
-    from thermocline.feed.ledger import Stream
-    from thermocline.feed.reading import Reading, SyncedTable
-    from thermocline.feed.writing import File
+    from thermocline.feed.reading import Ending, Reading, SyncedTable
+    from thermocline.feed.records import Stream
+    from thermocline.feed.writing import File, Target
     from thermocline.hot.maintenance import Finding
     from thermocline.lake.catalogs import CatalogDescription
+    from thermocline.lake.history import History
     from thermocline.lake.tasks import Runner
 
 log = logs.get(__name__)
@@ -90,8 +89,8 @@ class Feed:
         self._lake = lake
         self._timeout = timeout
         self._resources = ExitStack()
-        self._histories: dict[int, History] = {}
-        self._joined: dict[int, datetime] = {}
+        # The tables of the batch at hand, as they were seen when it was planned.
+        self._read: dict[int, SyncedTable] = {}
         self._findings: tuple[Finding, ...] = ()
         # Whoever commits to the lake records it before anybody else commits: what PostgreSQL mirrors never goes back.
         self._turn = threading.RLock()
@@ -103,7 +102,7 @@ class Feed:
         with ExitStack() as resources:
             session = resources.enter_context(connect(self.dsn, timeout=self._timeout))
             self.ledger = Ledger(session)
-            self._catalog: Catalog = resources.enter_context(self._lake.open())
+            self._histories = Histories(resources.enter_context(self._lake.open()), self.ledger)
             self.ledger.own()
             crash_point("feed.opened")
             self.stream: Stream | None = self._open_stream()
@@ -136,8 +135,7 @@ class Feed:
         self._require_same_history(stream)
         self.ledger.next_epoch()
         crash_point("feed.owned")
-        for state in tables:
-            self._open_history(state)
+        self._refresh_histories()
         return self.ledger.stream()
 
     def _end_stream(self) -> None:
@@ -171,51 +169,6 @@ class Feed:
                 f" {text(stream.position)}: somebody else has moved it."
             )
 
-    def _open_history(self, state: TableState) -> History | None:
-        """The lake's table, checked to be as we left it; a table whose history is unfit is set aside."""
-        table = state.table
-        try:
-            opened = history.open_or_create(
-                self._catalog,
-                table.lake_table,
-                table.lake_columns,
-                time_column=table.time_column,
-                unit=table.unit,
-                properties={history.SOURCE: table.source, history.CHRONOTABLE: str(table.id)},
-                may_create=state.lake_snapshot is None,
-            )
-            # Synced anew, it has no snapshot on record; the one that this feed knows is as good.
-            before = self._histories.get(table.id)
-            self._adopt(table, opened, state.lake_snapshot or (before.base if before else None))
-        except (HistoryMoved, HistoryUnfit, UnsupportedType) as error:
-            log.warning("table set aside", table=table.source, reason=error.message)
-            self.ledger.set_aside(table.id, f"{error.message} {error.next_step}")
-            self._histories.pop(table.id, None)
-            return None
-        self._histories[table.id] = opened
-        self._joined[table.id] = state.joined_at
-        return opened
-
-    def _adopt(self, table: SyncedTable, opened: History, mirrored: int | None) -> None:
-        """What is in the lake counts, also what a crash kept from being recorded."""
-        opened.require_unbroken(mirrored, self.ledger.known_batches())
-        marker, newest = opened.marker(), next(opened.written(), None)
-        if marker < table.marker:
-            raise HistoryMoved(
-                f"{table.lake_table} holds the stream up to {text(marker)}; recorded was {text(table.marker)}."
-            )
-        stream = self.ledger.stream()
-        slot = self.ledger.slot_state(stream.slot) if stream else None
-        if slot and opened.newest_position() > slot.flushed:
-            raise HistoryMoved(
-                f"{table.lake_table} holds changes up to {text(opened.newest_position())}, which this server has not"
-                f" reached: it stands at {text(slot.flushed)}, as after a restore to an earlier point.",
-                next_step="Move the table in the lake away under another name, then sync anew: positions of two"
-                " histories must not be mixed.",
-            )
-        if newest is not None and (newest.snapshot_id != mirrored or marker > table.marker):
-            self.ledger.adopt([Commit(table.id, marker, newest.snapshot_id)])
-
     # ---- a batch -------------------------------------------------------------------------
 
     def refresh(self) -> None:
@@ -225,13 +178,11 @@ class Feed:
             if states:
                 self.stream = self._open_stream()
             return
-        for state in states:
-            opened = self._histories.get(state.table.id)
-            if opened is None or not _fits(opened, state.table) or not self._is_same(state):
-                self._open_history(state)
-        gone = set(self._histories) - {state.table.id for state in states}
-        for table in gone:
-            del self._histories[table]
+        self._refresh_histories()
+
+    def _refresh_histories(self) -> None:
+        with self._turn:  # nobody commits to a history while it follows its table
+            self._histories.refresh(self.ledger.tables())
 
     def end_of_batch(self, slot_confirmed: int, flushed: int) -> int:
         """Bounded, however much is waiting."""
@@ -239,47 +190,47 @@ class Feed:
 
     def reading(self, stream: Stream, end: int) -> tuple[Reading, dict[int, Target]]:
         """What a batch needs: what to read, and where the files of each table go."""
-        # What was synced anew since its history was opened is passed by: it is copied from now on.
-        tables = {state.table.id: state.table for state in self.ledger.tables() if self._is_same(state)}
-        targets = {
-            table: Target(opened.metadata, opened.io)
-            for table, opened in list(self._histories.items())
-            if table in tables
-        }
+        with self._turn:
+            tables = self._histories.tables(self.ledger.tables())
+            targets = {table: self._histories.target(table) for table in tables}
+        self._read = tables
         return self.ledger.reading(self.dsn, stream, end, tables.values()), targets
-
-    def _is_same(self, state: TableState) -> bool:
-        """Whether it has been synced without a break since its history was opened."""
-        return self._joined.get(state.table.id) == state.joined_at
 
     def step(self) -> int | None:
         """Carry one batch in this process; returns its end, or None when nothing was waiting."""
-        self.refresh()
+        if self.stream is None:
+            self.refresh()
         stream = self.stream
         if stream is None:
             return None
         slot = self.ledger.slot_state(stream.slot)
         if slot is None:
             raise SlotLost(f"The replication slot {stream.slot} is gone.")
+        self.refresh()  # after the end is known: whatever columns the batch has, they are seen now
         end = self.end_of_batch(slot.confirmed, slot.flushed)
         if end <= slot.confirmed:
             return None
         reading, targets = self.reading(stream, end)
         crash_point("batch.planned")
         batch = carry(reading, targets)
-        self.settle(batch)
-        return batch.ending.end
+        return batch.ending.end if self.settle(batch) else slot.confirmed
 
-    def settle(self, batch: Batch) -> None:
-        """Commit every table, record progress, advance the slot: in this order, whatever happens."""
+    def settle(self, batch: Batch) -> bool:
+        """Commit every table, record progress, advance the slot: in this order, whatever happens.
+
+        False when the batch is to be read again: columns have changed meanwhile, and it has some that are new.
+        """
         stream = self.ledger.stream()
         if stream is None:
             raise Refused("There is no stream to settle a batch of.")
         ending = batch.ending
+        if self._have_changed(ending.strange | ending.troubles.keys()):
+            log.info("columns changed while a batch was read", end=text(ending.end))
+            return False
         if not self._worth_recording(batch, stream):
-            return
+            return True
         files: dict[int, list[File]] = {}
-        here = dict(self._histories)  # a table that left meanwhile is passed by; if it comes back, it is copied
+        here = self._histories.opened()  # a table that left meanwhile is passed by; if it comes back, it is copied
         for file in batch.files:
             if file.table not in ending.troubles and file.table in here:
                 files.setdefault(file.table, []).append(file)
@@ -291,7 +242,7 @@ class Feed:
                 crash_point("batch.registered")
                 for table, of_table in files.items():
                     try:
-                        snapshot = self._commit(here[table], ending.markers[table], of_table, number, ending.end)
+                        snapshot = self._commit(here[table], table, ending, of_table, number)
                     except HistoryGone as error:  # the others go on
                         troubles[table] = f"{error.message} {error.next_step}"
                         continue
@@ -301,11 +252,16 @@ class Feed:
                     crash_point("batch.table_committed")
                 crash_point("batch.committed")
             self.ledger.record(
-                ending.end, [one for one in ending.markers if one in here], commits, ending.created, troubles
+                ending.end,
+                [one for one in ending.markers if one in here],
+                commits,
+                ending.created,
+                ending.truncated,
+                troubles,
             )
             for table, reason in troubles.items():
                 log.warning("table set aside", table=table, reason=reason)
-                self._histories.pop(table, None)
+                self._histories.forget(table)
         self._recorded_at = time.monotonic()
         crash_point("batch.recorded")
         self.ledger.advance(stream.slot, ending.end)
@@ -317,6 +273,12 @@ class Feed:
             tables=len(files),
             transactions=ending.transactions,
         )
+        return True
+
+    def _have_changed(self, tables: frozenset[int]) -> bool:
+        """Whether they have other columns than those that the batch was read with."""
+        now = {state.table.id: state.table for state in self.ledger.tables()} if tables else {}
+        return any(table in now and differ(self._read[table], now[table]) for table in tables)
 
     def _worth_recording(self, batch: Batch, stream: Stream) -> bool:
         """Progress over a log that has nothing for us is recorded now and then only: each record is more log."""
@@ -342,9 +304,10 @@ class Feed:
             end = carried
         return self.tend()
 
-    def _commit(self, opened: History, read_from: int, files: Sequence[File], batch: str, end: int) -> int:
+    def _commit(self, opened: History, table: int, ending: Ending, files: Sequence[File], batch: str) -> int:
         """Append to one table, unless it has moved since the batch was read."""
-        summary = {history.BATCH: batch, history.EPOCH: str(self.ledger.epoch), history.END: str(end)}
+        read_from, firsts = ending.markers[table], ending.firsts.get(table, {})
+        summary = {history.BATCH: batch, history.EPOCH: str(self.ledger.epoch), history.END: str(ending.end)}
         for _ in range(_ATTEMPTS):
             if opened.marker() != read_from:
                 raise HistoryMoved(
@@ -353,7 +316,7 @@ class Feed:
                 )
             try:
                 crash_point("batch.before_append")
-                return opened.append((file.data_file for file in files), summary)
+                return opened.append((file.data_file for file in files), summary, firsts)
             except CommitConflict:
                 opened.refresh()
                 opened.require_ours(self.ledger.known_batches())
@@ -412,10 +375,10 @@ class Feed:
 
     def copy(self, chunks: Sequence[Chunk]) -> int:
         """Copy chunks, some in a job, small ones together in a commit; returns how many were too busy for now."""
-        tables = {state.table.id: state.table for state in self.ledger.tables()}
+        tables = self._histories.tables(self.ledger.tables())
         by_table: dict[int, deque[Chunk]] = {}
         for chunk in chunks:
-            if chunk.table in self._histories and chunk.table in tables:
+            if chunk.table in tables:
                 by_table.setdefault(chunk.table, deque()).append(chunk)
         busy = 0
         for table, waiting in by_table.items():
@@ -432,8 +395,7 @@ class Feed:
 
     def _read_chunks(self, waiting: deque[Chunk], table: SyncedTable) -> list[copying.Copied]:
         """The first of those that wait; their files are written, and nothing points at them yet."""
-        opened = self._histories[table.id]
-        target = Target(opened.metadata, opened.io)
+        target = self._histories.target(table.id)
         files: dict[int, list[DataFile]] = {}
         try:
             with copying.standing_together(self.dsn, waiting, table.columns, timeout=self._timeout) as standing:
@@ -444,14 +406,16 @@ class Feed:
             log.info("chunks busy", table=table.source, reason=error.message)
             return []
         crash_point("copy.chunk_read")
-        return [copying.Copied(one.chunk, one.position, tuple(files.get(one.chunk.oid, ()))) for one in standing]
+        return [
+            copying.Copied(one.chunk, one.position, one.file, tuple(files.get(one.chunk.oid, ()))) for one in standing
+        ]
 
     def _append_copies(self, table: SyncedTable, copied: Sequence[copying.Copied]) -> None:
         opened = self._histories[table.id]
         resets = [(one.position, -1, one.chunk.start, one.chunk.end) for one in copied]
         crash_point("copy.written")
         with self._turn:
-            files = opened.write(history.resets(table.lake_columns, table.time_column, resets))
+            files = opened.write(history.resets(table.time_column, table.time_kind, resets))
             files += [file for one in copied for file in one.files]
             last = max(one.position for one in copied)
             summary = {
@@ -460,26 +424,27 @@ class Feed:
                 history.COPY: str(last),
             }
             crash_point("copy.registered")
-            snapshot = self._append_whatever(opened, files, summary)
+            first = min(one.position for one in copied)
+            firsts = {column.number: (first, -1) for column in table.columns}
+            snapshot = self._append_whatever(opened, files, summary, firsts)
             crash_point("copy.committed")
             self.ledger.record_copies(copied, Commit(table.id, opened.marker(), snapshot))
         crash_point("copy.recorded")
         for one in copied:
             log.info("chunk copied", chunk=one.chunk.name, rows=one.rows, position=text(one.position))
 
-    def _append_whatever(self, opened: History, files: Sequence[DataFile], summary: Mapping[str, str]) -> int:
+    def _append_whatever(
+        self,
+        opened: History,
+        files: Sequence[DataFile],
+        summary: Mapping[str, str],
+        firsts: Mapping[int, tuple[int, int]],
+    ) -> int:
         """A copy does not mind what was committed meanwhile: its own position says what it supersedes."""
         for _ in range(_ATTEMPTS):
             try:
-                return opened.append(files, summary)
+                return opened.append(files, summary, firsts)
             except CommitConflict:
                 opened.refresh()
                 opened.require_ours(self.ledger.known_batches())
         raise HistoryMoved(f"{opened.name} is committed to so often by others that a copy does not get through.")
-
-
-def _fits(opened: History, table: SyncedTable) -> bool:
-    try:
-        return opened.has(table.lake_columns)
-    except UnsupportedType:
-        return False

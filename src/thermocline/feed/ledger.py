@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -16,8 +15,9 @@ from thermocline.errors import Busy, Refused
 from thermocline.feed.copying import Chunk, Copied
 from thermocline.feed.positions import number, text
 from thermocline.feed.reading import Reading, SyncedTable
+from thermocline.feed.records import Commit, SlotState, Stream, TableState
 from thermocline.hot import maintenance, types
-from thermocline.hot.rows import columns_of
+from thermocline.hot.rows import columns_of, missing_of
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
@@ -81,54 +81,6 @@ class PublicationLost(Refused):
     next_step_by_default = (
         "Changes since then cannot be read. `thermocline feed resync` makes it anew and copies every resident chunk."
     )
-
-
-@dataclass(frozen=True)
-class Stream:
-    """The stream as recorded."""
-
-    slot: str
-    publication: str
-    system_identifier: int
-    timeline: int
-    epoch: int
-    position: int
-    wanted: int
-
-
-@dataclass(frozen=True)
-class SlotState:
-    """The slot as it stands."""
-
-    confirmed: int
-    restart: int
-    active_pid: int | None
-    wal_status: str | None
-    flushed: int
-    inserted: int
-    """Whatever can be seen now was written before this; not all of it need be on the disk."""
-
-
-@dataclass(frozen=True)
-class TableState:
-    """A synced table, and what the feed does with it next."""
-
-    table: SyncedTable
-    status: str
-    interval: timedelta
-    lake_snapshot: int | None
-    joined_at: datetime
-
-
-@dataclass(frozen=True)
-class Commit:
-    """The newest commit of a table in the lake."""
-
-    table: int
-    marker: int
-    snapshot_id: int
-    written: tuple[datetime, datetime] | None = None
-    """First and last moment of the rows in it, where that matters."""
 
 
 def _in_turn(method: Callable[Concatenate[Ledger, P], T]) -> Callable[Concatenate[Ledger, P], T]:
@@ -292,6 +244,13 @@ class Ledger:
         return found
 
     @_in_turn
+    def missing(self, table_oid: int) -> dict[int, Any]:
+        """What rows of a table read in columns that came after them, by number."""
+        found = missing_of(self._session, table_oid)
+        self._session.commit()
+        return found
+
+    @_in_turn
     def forms(self) -> dict[int, int]:
         """Which built-in form each type of the user's has."""
         rows = self._session.execute(query("feed_forms")).fetchall()
@@ -382,7 +341,8 @@ class Ledger:
         end: int,
         tables: Sequence[int],
         commits: Sequence[Commit],
-        created: Sequence[tuple[int, int]] = (),
+        created: Sequence[tuple[int, int, int | None]] = (),
+        truncated: Sequence[tuple[int, int, int]] = (),
         troubles: Mapping[int, str] | None = None,
     ) -> None:
         """Progress of a batch that is in the lake."""
@@ -393,11 +353,11 @@ class Ledger:
         self._record_commits(commits)
         self._record_writes(end, commits)
         self._session.execute(query("feed_record_progress"), {"end": text(end), "tables": list(tables)})
-        if created:
-            chunks, positions = zip(*created, strict=True)
-            self._session.execute(
-                query("feed_record_created"), {"chunks": list(chunks), "positions": [text(at) for at in positions]}
-            )
+        for name, told in (("feed_record_created", created), ("feed_record_truncated", truncated)):
+            if told:
+                chunks, positions, files = zip(*told, strict=True)
+                of = {"chunks": list(chunks), "positions": [text(at) for at in positions], "files": list(files)}
+                self._session.execute(query(name), of)
         self._session.execute(query("feed_prune_batches"))
         crash_point("record.before_commit")
         self._session.commit()
@@ -416,6 +376,7 @@ class Ledger:
                     "position": text(one.position),
                     "rows": one.rows,
                     "snapshot": commit.snapshot_id,
+                    "file": one.file,
                 },
             )
         crash_point("copy.before_record")

@@ -83,8 +83,8 @@ class Carrier:
             if not results:
                 return
             batch = gathered(pickle.loads(content) for (content,) in results)  # noqa: S301 (our own tasks wrote it)
-            self.feed.settle(batch)
-            self.carried = max(self.carried, batch.ending.end)
+            if self.feed.settle(batch):
+                self.carried = max(self.carried, batch.ending.end)
         except BaseException as error:
             self.failure = error
             raise

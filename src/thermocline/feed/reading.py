@@ -17,13 +17,16 @@ from thermocline.ahead import ahead
 from thermocline.crash import crash_point
 from thermocline.feed.pgoutput import Decoder
 from thermocline.feed.positions import text
+from thermocline.feed.shapes import ShapeUnknown
 from thermocline.hot import bulk
 from thermocline.lake import history
+from thermocline.lake.columns import SourceColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from thermocline.feed.pgoutput import LogicalMessage, RelationChanges
+    from thermocline.feed.pgoutput import LogicalMessage
+    from thermocline.feed.shapes import Shape
     from thermocline.hot.rows import Column
 
 PREFIX = "thermocline"
@@ -51,11 +54,18 @@ class SyncedTable:
     lake_table: str
     marker: int
     """The stream below this position is in the lake."""
+    shape: Shape | None = None
+    """How its rows become rows of the history; a table without one is passed by."""
 
     @property
-    def lake_columns(self) -> dict[str, pa.DataType]:
+    def lake_columns(self) -> tuple[SourceColumn, ...]:
         """The source's columns in the lake's types."""
-        return {column.name: column.lake_type for column in self.columns}
+        return tuple(SourceColumn(column.number, column.name, column.lake_type) for column in self.columns)
+
+    @property
+    def time_kind(self) -> pa.DataType:
+        """What its times are in the lake."""
+        return next(column.lake_type for column in self.columns if column.name == self.time_column)
 
 
 @dataclass(frozen=True)
@@ -90,10 +100,16 @@ class Ending:
     transactions: int = 0
     markers: Mapping[int, int] = field(default_factory=dict)
     """The tables that were read, and the position that each of them was read from."""
-    created: tuple[tuple[int, int], ...] = ()
-    """Chunks whose creation was read: oid and position."""
+    created: tuple[tuple[int, int, int | None], ...] = ()
+    """Chunks whose creation was read: oid, position and file."""
+    truncated: tuple[tuple[int, int, int], ...] = ()
+    """Chunks whose TRUNCATE was read: the same."""
+    firsts: Mapping[int, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
+    """By table and number of a column with a default: the place of the first row that has a value of its own."""
     troubles: Mapping[int, str] = field(default_factory=dict)
     """Tables that cannot be read any more, and why."""
+    strange: frozenset[int] = frozenset()
+    """Tables with rows that had columns which nobody knew when the reading began."""
     told: bool = False
     """Whether somebody's message was read who may wait for it."""
 
@@ -115,8 +131,11 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
     """
     decoder = Decoder(reading.forms, reading.tables)
     end, transactions, told = reading.end, 0, False
-    created: list[tuple[int, int]] = []
+    created: list[tuple[int, int, int | None]] = []
+    truncated: list[tuple[int, int, int]] = []
+    firsts: dict[int, dict[int, tuple[int, int]]] = {}
     troubles: dict[int, str] = {}
+    strange: set[int] = set()
     by_id = {table.id: table for table in reading.tables.values()}
     crash_point("read.before_peek")
     for data in ahead(peek(reading)):
@@ -126,14 +145,20 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
             troubles.setdefault(reading.tables[oid].id, f"{refused.message} {refused.next_step} {_ANEW}")
         for change in decoded.changes:
             table = reading.tables[change.relation.oid]
-            trouble = _trouble(table, change)
-            if trouble:
-                troubles.setdefault(table.id, f"{trouble}. {_ANEW}")
-            if table.id in troubles:
-                continue
             rows = _above(change.rows, table.marker)
-            if rows.num_rows:
-                yield Block(table.id, rows)
+            if table.id in troubles or table.shape is None or not rows.num_rows:
+                continue
+            try:
+                fitted = table.shape.fitted(rows)
+            except ShapeUnknown as unknown:
+                troubles[table.id] = f"{unknown.message} {unknown.next_step} {_ANEW}"
+                continue
+            for number in fitted.defaulted:
+                place = rows["_lsn"][0].as_py(), rows["_seq"][0].as_py()
+                firsts.setdefault(table.id, {}).setdefault(number, place)
+            if not fitted.whole:
+                strange.add(table.id)
+            yield Block(table.id, fitted.rows)
         for message in decoded.messages:
             event = _event(message, reading.seal)
             told = told or bool(event)
@@ -142,13 +167,18 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
                 continue
             if event["event"] == "chunk_created":
                 # Also below the marker: the batch that had it may be in the lake without having been recorded.
-                created.append((event["chunk"], message.lsn))
-            elif message.lsn >= of.marker and of.id not in troubles:
+                created.append((event["chunk"], message.lsn, event.get("file")))
+                continue
+            if event.get("file"):
+                truncated.append((event["chunk"], message.lsn, event["file"]))
+            if message.lsn >= of.marker and of.id not in troubles:
                 yield Block(of.id, _reset(of, message.lsn, message.seq, event))
         crash_point("read.in_peek")
     crash_point("read.after_peek")
     markers = {table.id: table.marker for table in reading.tables.values()}
-    yield Ending(end, transactions, markers, tuple(created), troubles, told)
+    yield Ending(
+        end, transactions, markers, tuple(created), tuple(truncated), firsts, troubles, frozenset(strange), told
+    )
 
 
 def _above(rows: pa.Table, marker: int) -> pa.Table:
@@ -156,17 +186,6 @@ def _above(rows: pa.Table, marker: int) -> pa.Table:
     if not rows.num_rows or rows["_lsn"][0].as_py() >= marker:  # positions only grow within a reading
         return rows
     return rows.filter(pc.greater_equal(rows["_lsn"], marker))
-
-
-def _trouble(table: SyncedTable, change: RelationChanges) -> str | None:
-    """Why these rows do not fit. A column that came later is NULL in them, which is what it was."""
-    expected = table.lake_columns
-    for column in change.relation.columns:
-        if column.name not in expected:
-            return f"{table.source} has changes with the column {column.name}, which it no longer has"
-        if change.rows.schema.field(column.name).type != expected[column.name]:
-            return f"the column {column.name} of {table.source} has another type than before"
-    return None
 
 
 def _event(message: LogicalMessage, key: bytes) -> dict[str, Any]:
@@ -192,7 +211,9 @@ def _event(message: LogicalMessage, key: bytes) -> dict[str, Any]:
 
 def _reset(table: SyncedTable, lsn: int, seq: int, event: Mapping[str, Any]) -> pa.Table:
     return history.resets(
-        table.lake_columns, table.time_column, [(lsn, seq, moment(event["range_start"]), moment(event["range_end"]))]
+        table.time_column,
+        table.time_kind,
+        [(lsn, seq, moment(event["range_start"]), moment(event["range_end"]))],
     )
 
 

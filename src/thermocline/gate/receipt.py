@@ -22,6 +22,7 @@ from thermocline.hot import rows
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.lake import scans
+from thermocline.lake.columns import arrow
 from thermocline.lake.history import History
 from thermocline.lake.tasks import InProcess
 
@@ -173,9 +174,8 @@ class Prover:
         history = History(table)
         known = {batch for (batch,) in control.execute(query("feed_known_batches"))}
         history.require_unbroken(chunk.lake_snapshot, known)
-        files = scans.files_of_range(table, chunk.start, chunk.end, chunk.compared)
-        kinds = ((column.name, column.lake_type) for column in chunk.columns)
-        columns = (*kinds, (rows.UNREPRESENTABLE, pa.string()))
+        columns = (*_places(history, chunk), (rows.UNREPRESENTABLE, pa.string()))
+        files = scans.files_of_range(table, chunk.start, chunk.end, [name for name, _ in columns])
         lake = sum(self._runner.run(partial(_lake_content, columns), files), Content())
         crash_point("receipt.lake_read")
         if hot != lake:
@@ -293,6 +293,21 @@ class Prover:
                 )
             scans.require_files(scans.files_of_range(table, start, end, ()))
             return table.metadata_location
+
+
+def _places(history: History, chunk: Chunk) -> list[tuple[str, Any]]:
+    """What the columns of a chunk are called in the lake, and are there, in their order."""
+    schema = history.metadata.schema()
+    names = history.layout.names(schema)
+    later = [column.name for column in chunk.columns if column.number not in names]
+    if later:
+        raise NotProven(
+            "changing",
+            f"{chunk.name}: the lake has no column {later[0]} yet.",
+            "The feed follows changed columns; it is tried again.",
+        )
+    found = [names[column.number] for column in chunk.columns]
+    return [(name, arrow(schema.find_field(name).field_type)) for name in found]
 
 
 def _sql(text: str) -> sql.SQL:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,8 @@ class Column:
     name: str
     type_oid: int
     typmod: int
+    number: int = field(default=0, compare=False)
+    """In its table, a chunk's in the table that it is a part of: it stays the same, whatever the column is called."""
 
     @property
     def lake_type(self) -> pa.DataType:
@@ -70,9 +72,21 @@ _PAGES_OF_A_PART = 8192
 def columns_of(session: Connection, table_oid: int) -> tuple[Column, ...]:
     """The columns of a table, domains and enums resolved."""
     return tuple(
-        Column(name, types.type_sent_by(sender) or oid if oid >= 16384 else oid, typmod)
-        for name, oid, typmod, sender in session.execute(query("columns_of_table"), {"table": table_oid})
+        Column(name, types.type_sent_by(sender) or oid if oid >= 16384 else oid, typmod, number)
+        for name, oid, typmod, sender, number in session.execute(query("columns_of_table"), {"table": table_oid})
     )
+
+
+def missing_of(session: Connection, table_oid: int) -> dict[int, Any]:
+    """What rows read in columns that came after them with a default, by number; only what the lake can hold."""
+    session.execute(query("columns_plainly"))
+    told: dict[int, str] = dict(session.execute(query("columns_missing"), {"table": table_oid}).fetchall())
+    found: dict[int, Any] = {}
+    for column in columns_of(session, table_oid) if told else ():
+        if column.number in told:
+            value = types.from_text(told[column.number], column.type_oid, column.typmod)
+            found |= {} if value is None else {column.number: value}
+    return found
 
 
 def split(pages: int) -> list[Pages]:

@@ -114,6 +114,13 @@ def convert(data: Bytes, tags: Bytes, starts: Longs, lengths: Longs, type_oid: i
     return Converted(values, dict(sorted(odd.items())))
 
 
+def from_text(text: str, type_oid: int, typmod: int) -> Any:
+    """One value that PostgreSQL wrote, as the lake holds it; None if its type there cannot."""
+    content = np.frombuffer(text.encode(), np.uint8)
+    tags, starts, lengths = np.array([TEXT_TAG], np.uint8), np.zeros(1, np.int64), np.array([len(content)], np.int64)
+    return convert(content, tags, starts, lengths, type_oid, typmod).values[0].as_py()
+
+
 def unrepresentable_column(told: dict[int, dict[str, str]], rows: int) -> pa.Array:
     """Per row what its columns could not hold, as JSON in the order of the columns; NULL for all but a few."""
     if not told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,49 +12,28 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Transform
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    NestedField,
-    StringType,
-    TimestampType,
-    TimestamptzType,
-)
+from pyiceberg.types import NestedField
 from requests import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
 from thermocline.crash import crash_point
 from thermocline.errors import CatalogFailed, Refused
+from thermocline.lake.columns import AT_UTC, OWN_COLUMNS, HistoryUnfit, Layout, arrow, default_of, following, iceberg
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
+    from pyiceberg.table import Table, Transaction
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-AT_UTC = pa.timestamp("us", "UTC")
-OWN_COLUMNS = {
-    "_change_type": pa.string(),
-    "_lsn": pa.int64(),
-    "_seq": pa.int64(),
-    "_xid": pa.int64(),
-    "_timestamp": AT_UTC,
-    "_unrepresentable": pa.string(),
-    "_range_end": AT_UTC,
-}
+    from thermocline.lake.columns import Following, Look, SourceColumn
+
 # Keys of our snapshots' summaries.
 BATCH, EPOCH, END, COPY = (f"thermocline.{key}" for key in ("batch", "epoch", "end", "copy"))
 # Keys of our tables' properties.
@@ -70,25 +49,6 @@ _PROPERTIES = {
     "write.metadata.previous-versions-max": "20",
 }
 _UNITS: dict[str, Transform[Any, int]] = {"hour": HourTransform(), "day": DayTransform(), "month": MonthTransform()}
-_PLAIN: dict[pa.DataType, IcebergType] = {
-    pa.bool_(): BooleanType(),
-    pa.int32(): IntegerType(),
-    pa.int64(): LongType(),
-    pa.float32(): FloatType(),
-    pa.float64(): DoubleType(),
-    pa.string(): StringType(),
-    pa.binary(): BinaryType(),
-    pa.date32(): DateType(),
-    pa.timestamp("us"): TimestampType(),
-    AT_UTC: TimestamptzType(),
-}
-
-
-class HistoryUnfit(Refused):
-    """The history table in the lake is not the one that this table writes to."""
-
-    code = "lake.history_unfit"
-    next_step_by_default = "Move the table in the lake away under another name; then sync anew."
 
 
 class HistoryMoved(Refused):
@@ -172,9 +132,37 @@ class History:
         """Which version of the table this is."""
         return self._table.metadata_location
 
-    def has(self, columns: Iterable[str]) -> bool:
-        """Whether it has all of these columns."""
-        return set(columns) <= set(self.metadata.schema().column_names)
+    @property
+    def layout(self) -> Layout:
+        """Which field has which column of the source."""
+        return Layout.of(self.metadata.properties)
+
+    def follow(
+        self, look: Look, defaults: Callable[[], Mapping[int, Any]], summary: Callable[[], Mapping[str, str]]
+    ) -> int | None:
+        """Bring the fields to what the source's columns are: added, renamed, widened, dropped. One commit, or none.
+
+        `defaults` are asked for when columns were added: what older rows read in them, by number. The commit is a
+        snapshot without files, so that whoever reads the newest one has the fields of now; returns its id.
+        """
+        schema, layout = self.metadata.schema(), self.layout
+        found = following(self.name, schema, layout, look)
+        if not found.is_needed(layout) and look.names.items() <= self.metadata.properties.items():
+            return None
+        told = summary() if self.snapshot_id is not None else None
+        known = defaults() if found.added else {}
+        try:
+            with answering(self.name), self._table.transaction() as transaction:
+                layout = _followed(transaction, found, look, known)
+                transaction.set_properties({**layout.told(), **look.names})
+                if told is not None:
+                    with transaction.update_snapshot(snapshot_properties=dict(told)).merge_append() as append:
+                        self.base = append.snapshot_id
+                crash_point("lake.following")
+        except CommitFailedException as error:
+            raise CommitConflict(str(error)) from error
+        crash_point("lake.followed")
+        return self.base if told is not None else None
 
     def refresh(self) -> None:
         """Look at the newest version."""
@@ -188,14 +176,24 @@ class History:
         """Write rows into data files; nothing points at them until they are appended."""
         return list(data_files(self.metadata, self.io, rows))
 
-    def append(self, files: Iterable[DataFile], summary: Mapping[str, str]) -> int:
+    def append(
+        self,
+        files: Iterable[DataFile],
+        summary: Mapping[str, str],
+        firsts: Mapping[int, tuple[int, int]] | None = None,
+    ) -> int:
         """Commit files in one snapshot; returns its id. Raises `CommitConflict` when the table has moved on.
 
+        `firsts` are the places of the first entries in them that have a value in a column with a default, by number.
         When the outcome is not known, as after a lost connection, the table itself is asked.
         """
         files = list(files)
+        layout = self.layout
+        lowered = layout.lowered(firsts or {})
         try:
             with self._table.transaction() as transaction:
+                if lowered != layout:
+                    transaction.set_properties(lowered.told())
                 update = transaction.update_snapshot(snapshot_properties=dict(summary))
                 with update.merge_append() as append:
                     for file in files:
@@ -268,6 +266,29 @@ class History:
             )
 
 
+def _followed(transaction: Transaction, found: Following, look: Look, defaults: Mapping[int, Any]) -> Layout:
+    """Change the fields; returns which has which column then."""
+    if found.renamed or found.widened:
+        with transaction.update_schema() as update:
+            for name, kind in found.widened.items():
+                update.update_column((name,), field_type=kind)
+            for name, new in found.renamed.items():
+                update.rename_column((name,), new)
+    if found.added:
+        with transaction.update_schema() as update:
+            for column in found.added:
+                update.add_column((column.name,), iceberg(column.kind))
+    after = transaction.table_metadata.schema()
+    fields = {column.number: after.find_field(column.name).field_id for column in found.added}
+    given = {one.number: default_of(defaults[one.number], one.kind) for one in found.added if one.number in defaults}
+    return replace(
+        found.layout,
+        fields={**found.layout.fields, **fields},
+        added={**found.layout.added, **dict.fromkeys(fields, look.position)},
+        defaults={**found.layout.defaults, **given},
+    )
+
+
 def ancestry(metadata: TableMetadata) -> Iterator[Snapshot]:
     """The newest snapshot and those it stands on, as far as they are kept."""
     at = metadata.current_snapshot_id
@@ -279,22 +300,24 @@ def ancestry(metadata: TableMetadata) -> Iterator[Snapshot]:
 
 def data_files(metadata: TableMetadata, io: FileIO, rows: pa.Table) -> Iterator[DataFile]:
     """Write rows as files of a history table; runs anywhere, also in a Spark task."""
-    missing = [name for name in OWN_COLUMNS if name not in rows.column_names]
-    for name in missing:
-        rows = rows.append_column(name, pa.nulls(rows.num_rows, OWN_COLUMNS[name]))
-    yield from _dataframe_to_data_files(metadata, rows, io)
+    there = set(rows.column_names)
+    arrays = {
+        one.name: rows[one.name].cast(arrow(one.field_type))
+        if one.name in there
+        else pa.nulls(rows.num_rows, arrow(one.field_type))
+        for one in metadata.schema().fields
+    }
+    if not there <= arrays.keys():
+        raise HistoryUnfit(f"There are rows with the columns {sorted(there - arrays.keys())}, which the lake has not.")
+    yield from _dataframe_to_data_files(metadata, pa.table(arrays), io)
 
 
-def resets(
-    columns: Mapping[str, pa.DataType], time_column: str, ranges: Sequence[tuple[int, int, datetime, datetime]]
-) -> pa.Table:
+def resets(time_column: str, kind: pa.DataType, ranges: Sequence[tuple[int, int, datetime, datetime]]) -> pa.Table:
     """Rows that supersede older ones: (lsn, seq, start and end of a range) each."""
     lsn, seq, starts, ends = ([one[at] for one in ranges] for at in range(4))
-    arrays: dict[str, Any] = {name: pa.nulls(len(ranges), kind) for name, kind in columns.items()}
-    arrays |= {name: pa.nulls(len(ranges), kind) for name, kind in OWN_COLUMNS.items()}
+    arrays: dict[str, Any] = {name: pa.nulls(len(ranges), own) for name, own in OWN_COLUMNS.items()}
     arrays["_change_type"] = pa.array(["truncate"] * len(ranges))
     arrays["_lsn"], arrays["_seq"] = pa.array(lsn, pa.int64()), pa.array(seq, pa.int64())
-    kind = columns[time_column]
     instants = pa.array(starts, AT_UTC)
     arrays[time_column] = instants if kind == AT_UTC else instants.cast(pa.timestamp("us")).cast(kind)
     arrays["_range_end"] = pa.array(ends, AT_UTC)
@@ -304,22 +327,27 @@ def resets(
 def open_or_create(
     catalog: Catalog,
     name: str,
-    columns: Mapping[str, pa.DataType],
+    source: int,
+    columns: Sequence[SourceColumn],
     *,
     time_column: str,
     unit: str,
     properties: Mapping[str, str],
     may_create: bool = True,
 ) -> History:
-    """The history table of a source; made if it is not there and may be, widened if the source has new columns."""
+    """The history table of a source, whose oid this is; made if it is not there and may be.
+
+    One that is there has the columns that it had: see `History.follow`.
+    """
     with answering(name):
-        return _open_or_create(catalog, name, columns, time_column, unit, properties, may_create)
+        return _open_or_create(catalog, name, source, columns, time_column, unit, properties, may_create)
 
 
 def _open_or_create(
     catalog: Catalog,
     name: str,
-    columns: Mapping[str, pa.DataType],
+    source: int,
+    columns: Sequence[SourceColumn],
     time_column: str,
     unit: str,
     properties: Mapping[str, str],
@@ -333,47 +361,29 @@ def _open_or_create(
         catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
         crash_point("lake.creating")
         schema = _schema(columns)
-        source = schema.find_field(time_column).field_id
-        spec = PartitionSpec(PartitionField(source, 1000, _UNITS[unit], "_time"))
-        described = _PROPERTIES | dict(properties) | {TIME_COLUMN: time_column}
+        spec = PartitionSpec(PartitionField(schema.find_field(time_column).field_id, 1000, _UNITS[unit], "_time"))
+        layout = Layout.by_name(source, columns, schema)
+        described = _PROPERTIES | dict(properties) | layout.told() | {TIME_COLUMN: time_column}
         try:
-            return History(catalog.create_table(name, schema, partition_spec=spec, properties=described))
+            table = catalog.create_table(name, schema, partition_spec=spec, properties=described)
         except TableAlreadyExistsError:
             table = catalog.load_table(name)
+        else:
+            given = Layout.by_name(source, columns, table.schema())
+            if given != layout:  # a catalog may number fields in its own way
+                with table.transaction() as transaction:
+                    transaction.set_properties(given.told())
+            return History(table)
     for key in (SOURCE, CHRONOTABLE):
-        if table.properties.get(key) != properties[key]:
+        renamed = key == SOURCE and Layout.of(table.properties).source == source
+        if table.properties.get(key) != properties[key] and not renamed:
             told = table.properties.get(key, "a stranger")
             raise HistoryUnfit(f"{name} in the lake is the history of {told}, not of {properties[key]} ({key}).")
-    if table.properties.get(TIME_COLUMN) != time_column:
-        raise HistoryUnfit(
-            f"{name} in the lake has its times in {table.properties.get(TIME_COLUMN)}, the table in {time_column}.",
-            next_step="Give the column its old name back, then sync anew.",
-        )
-    _fit(table, name, columns)
     return History(table)
 
 
-def _fit(table: Table, name: str, columns: Mapping[str, pa.DataType]) -> None:
-    wanted = _schema(columns)
-    there = {field.name: field.field_type for field in table.schema().fields}
-    for field in wanted.fields:
-        if field.name in there and there[field.name] != field.field_type:
-            raise HistoryUnfit(
-                f"{name}: the column {field.name} is {there[field.name]} in the lake and {field.field_type} now."
-            )
-    new = [field for field in wanted.fields if field.name not in there]
-    if new:
-        with table.update_schema() as update:
-            for field in new:
-                update.add_column((field.name,), field.field_type)
-
-
-def _schema(columns: Mapping[str, pa.DataType]) -> Schema:
-    kinds = {**columns, **OWN_COLUMNS}
+def _schema(columns: Iterable[SourceColumn]) -> Schema:
+    kinds = {**{column.name: column.kind for column in columns}, **OWN_COLUMNS}
     return Schema(
-        *(NestedField(at, name, _iceberg(kind), required=False) for at, (name, kind) in enumerate(kinds.items(), 1))
+        *(NestedField(at, name, iceberg(kind), required=False) for at, (name, kind) in enumerate(kinds.items(), 1))
     )
-
-
-def _iceberg(kind: pa.DataType) -> IcebergType:
-    return DecimalType(kind.precision, kind.scale) if pa.types.is_decimal(kind) else _PLAIN[kind]

@@ -9,6 +9,7 @@ Instants are datetimes with a zone. A time column without one, a `timestamp` or 
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,11 +20,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as sql
-from pyspark.sql.types import DateType, DoubleType, FloatType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    BinaryType,
+    DateType,
+    DoubleType,
+    FloatType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from thermocline.errors import Refused
 from thermocline.lake.catalogs import LAKE
-from thermocline.lake.history import AT_UTC, COPY, END, OWN_COLUMNS, TIME_COLUMN
+from thermocline.lake.columns import AT_UTC, OWN_COLUMNS, Layout
+from thermocline.lake.history import COPY, END, TIME_COLUMN
 from thermocline.lake.segments import Cut, Reset, Segment, segments
 
 if TYPE_CHECKING:
@@ -31,6 +41,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
+
+    from thermocline.lake.columns import Default
 
     Range = tuple[datetime, datetime]
 
@@ -68,9 +80,7 @@ class HistoryLost(Refused):
 
 def require_holds(spark: SparkSession, table: str, uuids: Iterable[str], position: int) -> None:
     """Refuse a table that cannot have what was proven: another one under its name, or rolled back behind it."""
-    _History.opened(spark, table, None)  # or it says that there is none
-    java: Any = spark._jvm
-    loaded = java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, _full_name(table))
+    loaded = _loaded(spark, table)
     if any(str(loaded.uuid()) != one for one in uuids):
         raise HistoryLost(f"{table} in the lake is not the table that held chunks that have left PostgreSQL.")
     snapshot = loaded.currentSnapshot()
@@ -87,6 +97,14 @@ def require_holds(spark: SparkSession, table: str, uuids: Iterable[str], positio
 def history(spark: SparkSession, table: str, *, snapshot: int | None = None) -> DataFrame:
     """Every entry, as it is."""
     return _History.opened(spark, table, snapshot).entries
+
+
+def names_by_number(spark: SparkSession, table: str) -> dict[int, str]:
+    """What the source's columns are called in the lake, by their numbers in the source."""
+    loaded = _loaded(spark, table)
+    fields = Layout.of(dict(loaded.properties())).fields
+    named = {number: loaded.schema().findColumnName(at) for number, at in fields.items()}
+    return {number: name for number, name in named.items() if name is not None}
 
 
 def resets(spark: SparkSession, table: str, *, snapshot: int | None = None) -> list[Reset]:
@@ -203,6 +221,32 @@ def _full_name(table: str) -> str:
     return ".".join(map(quoted, (LAKE, *table.split("."))))
 
 
+def _loaded(spark: SparkSession, table: str) -> Any:
+    """The table as Iceberg knows it; what is asked of it is of one moment."""
+    java: Any = spark._jvm
+    try:
+        return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, _full_name(table))
+    except AnalysisException as error:
+        if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+            raise NotAHistory(f"There is no table {table} in the lake.") from error
+        raise
+
+
+def _as_now(spark: SparkSession, loaded: Any, snapshot: int, entries: DataFrame) -> DataFrame:
+    """Entries of a snapshot with the columns that the table has now: those of then may have had other names."""
+    then, now = loaded.schemas().get(loaded.snapshot(snapshot).schemaId()), loaded.schema()
+    if then is None or then.schemaId() == now.schemaId():
+        return entries
+    java: Any = spark._jvm
+    wanted = StructType.fromJson(json.loads(java.org.apache.iceberg.spark.SparkSchemaUtil.convert(now).json()))
+    columns = []
+    for one in wanted.fields:
+        was = then.findColumnName(now.findField(one.name).fieldId())
+        found = sql.lit(None) if was is None else sql.col(quoted(was))
+        columns.append(found.cast(one.dataType).alias(one.name))
+    return entries.select(*columns)
+
+
 @dataclass(frozen=True)
 class _History:
     """A history table at one snapshot."""
@@ -211,25 +255,26 @@ class _History:
     table: str
     time_column: str
     entries: DataFrame
+    defaults: tuple[tuple[str, Default], ...] = ()
+    """Of columns that came after some of the entries, by name."""
 
     @classmethod
     def opened(cls, spark: SparkSession, table: str, snapshot: int | None) -> _History:
-        name = _full_name(table)
-        try:
-            properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
-        except AnalysisException as error:
-            if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-                raise NotAHistory(f"There is no table {table} in the lake.") from error
-            raise
+        loaded = _loaded(spark, table)
+        properties = dict(loaded.properties())
         time_column = properties.get(TIME_COLUMN)
         if time_column is None:
             raise NotAHistory(f"The table {table} is not a history that Thermocline has made.")
-        newest = properties.get("current-snapshot-id", "none")
-        if snapshot is None and newest == "none":
-            return cls(spark, table, time_column, spark.table(name).where(sql.lit(False)))
+        layout = Layout.of(properties)
+        named = loaded.schema().findColumnName
+        defaults = tuple((named(layout.fields[number]), one) for number, one in layout.defaults.items())
+        newest, name = loaded.currentSnapshot(), _full_name(table)
+        if snapshot is None and newest is None:
+            return cls(spark, table, time_column, spark.table(name).where(sql.lit(False)), defaults)
         # A plain table would be looked up again when it is run, and by then have what resets() has not seen.
-        entries = spark.read.option("versionAsOf", newest if snapshot is None else str(snapshot)).table(name)
-        return cls(spark, table, time_column, entries)
+        pinned = int(newest.snapshotId()) if snapshot is None else snapshot
+        entries = spark.read.option("versionAsOf", str(pinned)).table(name)
+        return cls(spark, table, time_column, _as_now(spark, loaded, pinned, entries), defaults)
 
     @property
     def time(self) -> Column:
@@ -258,8 +303,19 @@ class _History:
         if within:
             found = [segment for segment in found if segment.overlaps(*within)]
         if len(found) > MOST_CONDITIONS:
-            return self._looked_up(entries, found)
-        return reduce(lambda rest, segment: rest.where(self._counts(segment)), found, entries)
+            return self._filled(self._looked_up(entries, found))
+        return self._filled(reduce(lambda rest, segment: rest.where(self._counts(segment)), found, entries))
+
+    def _filled(self, entries: DataFrame) -> DataFrame:
+        """With the defaults of columns in entries from before them."""
+        for name, default in self.defaults:
+            value = _literal(default.value, entries.schema[name].dataType)
+            if default.until is not None:
+                lsn, seq = default.until
+                before = (sql.col("_lsn") < lsn) | ((sql.col("_lsn") == lsn) & (sql.col("_seq") < seq))
+                value = sql.when(before, value).otherwise(sql.col(quoted(name)))
+            entries = entries.withColumn(name, value)
+        return entries
 
     def content(
         self, upto: int | None, cuts: Iterable[Cut], within: Range | None, columns: Sequence[str] | None
@@ -364,6 +420,13 @@ class _History:
         if isinstance(self._time_type, TimestampType):
             return sql.unix_seconds(time) / _DAY.total_seconds()
         return sql.unix_date(time.cast("date"))
+
+
+def _literal(value: Any, kind: DataType) -> Column:
+    """A single value as Iceberg writes it in JSON."""
+    if isinstance(kind, BinaryType):
+        return sql.unhex(sql.lit(value))
+    return sql.lit(value).cast(kind)
 
 
 def _is_negative_zero(value: Column) -> Column:

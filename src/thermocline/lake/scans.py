@@ -14,6 +14,7 @@ from pyiceberg.expressions import And, GreaterThan, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import ArrowScan
 
 from thermocline.errors import Refused, ThermoclineError
+from thermocline.lake.columns import Layout, arrow
 from thermocline.lake.history import BATCH, TIME_COLUMN, ancestry
 from thermocline.lake.segments import Reset, Segment, segments
 from thermocline.masking import masked
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.metadata import TableMetadata
+
+    from thermocline.lake.columns import Default
 
 # Their constructors are made by pydantic, which mypy cannot follow.
 _above: Any = GreaterThan
@@ -56,6 +59,8 @@ class RangeFile:
     time_column: str
     columns: tuple[str, ...]
     segments: tuple[Segment, ...]
+    defaults: tuple[tuple[str, Default, pa.Scalar], ...] = ()
+    """Of those columns that came after some of the entries, with the value."""
 
     def read(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         """The rows in the range, and for each 1 if it adds, -1 if it removes, 0 if it does not count any more."""
@@ -63,7 +68,23 @@ class RangeFile:
         scan = ArrowScan(self.metadata, self.io, schema, self.filter)
         with readable(self.task.file.file_path):
             for batch in scan.to_record_batches([self.task]):
-                yield batch, self._signs(batch)
+                yield self._filled(batch), self._signs(batch)
+
+    def _filled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With the defaults of columns in entries from before them."""
+        for name, default, value in self.defaults:
+            before = pa.scalar(True)
+            if default.until is not None:
+                lsn, seq = (
+                    (pc.less(batch.column(own), at), pc.equal(batch.column(own), at))
+                    for own, at in zip(("_lsn", "_seq"), default.until, strict=True)
+                )
+                before = pc.or_(lsn[0], pc.and_(lsn[1], seq[0]))
+            at = batch.schema.get_field_index(name)
+            there = batch.column(at)
+            filled = pc.if_else(before, value.cast(there.type), there)
+            batch = batch.set_column(at, batch.schema.field(at), filled)
+        return batch
 
     def _signs(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         kinds = batch.column("_change_type")
@@ -92,8 +113,14 @@ def files_of_range(table: Table, start: datetime, end: datetime, columns: Sequen
     inside = And(_at_least(time, _literal(start, kind)), _below(time, _literal(end, kind)))
     with readable(".".join(table.name())):
         found = tuple(segments(_resets(table, time, kind, start, end)))
+        layout = Layout.of(table.properties)
+        defaults = tuple(
+            (name, layout.defaults[at], layout.defaults[at].scalar(arrow(table.schema().find_field(name).field_type)))
+            for at, name in layout.names(table.schema()).items()
+            if at in layout.defaults and name in columns
+        )
         return [
-            RangeFile(table.metadata, table.io, task, inside, time, tuple(columns), found)
+            RangeFile(table.metadata, table.io, task, inside, time, tuple(columns), found, defaults)
             for task in table.scan(row_filter=inside).plan_files()
         ]
 

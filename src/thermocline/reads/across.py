@@ -26,7 +26,7 @@ from thermocline.lake import reads
 from thermocline.lake.segments import Cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from psycopg import Connection
@@ -69,6 +69,8 @@ class _Standing:
 
     time_column: str
     columns: tuple[Column, ...]
+    missing: Mapping[int, Any]
+    """What older rows read in columns that came with a default, by number."""
     snapshot: str
     chunks: tuple[_Chunk, ...]
     lake_table: str | None
@@ -184,24 +186,25 @@ class Reader:
     def _of_lake(self, standing: _Standing, history: str) -> DataFrame:
         """What the lake has of the times that are not resident."""
         reads.require_holds(self._spark, history, standing.owed_by, standing.owed_at)
-        there = set(reads.history(self._spark, history).columns)
-        known = [column.name for column in standing.columns if column.name in there]
+        names = reads.names_by_number(self._spark, history)
+        known = [names[column.number] for column in standing.columns if column.number in names]
         frame = reads.current(self._spark, history, cuts=standing.cuts, columns=known)
+        # In a column that the lake does not know yet, whatever has left is as the rows that were here when it came.
+        kinds = from_arrow_schema(pa.schema([(one.name, one.lake_type) for one in standing.columns]))
+        frame = frame.select(
+            *(
+                sql.col(reads.quoted(names[column.number])).alias(one.name)
+                if column.number in names
+                else sql.lit(standing.missing.get(column.number)).cast(one.dataType).alias(one.name)
+                for column, one in zip(standing.columns, kinds, strict=True)
+            )
+        )
         elsewhere = _merged([*((chunk.start, chunk.end) for chunk in standing.chunks), *standing.nowhere])
         if elsewhere:
             time = sql.col(reads.quoted(standing.time_column))
             inside: list[Expression] = [(time >= sql.lit(start)) & (time < sql.lit(end)) for start, end in elsewhere]
             frame = frame.where(~reduce(or_, inside))
-        # A column that the lake has no value of yet came after everything that has left.
-        kinds = from_arrow_schema(pa.schema([(one.name, one.lake_type) for one in standing.columns]))
-        return frame.select(
-            *(
-                sql.col(reads.quoted(one.name))
-                if one.name in there
-                else sql.lit(None).cast(one.dataType).alias(one.name)
-                for one in kinds
-            )
-        )
+        return frame
 
     def _lake_table(self, table: str) -> str:
         schema, name = names.split(table)
@@ -254,6 +257,7 @@ def _stand(session: Connection, table: str) -> _Standing | None:
     return _Standing(
         time_column,
         rows.columns_of(session, oid),
+        rows.missing_of(session, oid),
         snapshot,
         tuple(chunks),
         lake_table if began else None,

@@ -10,6 +10,7 @@ BEGIN
     -- One that is no longer a part of its table is passed by: what the lake has of its range stays.
     PERFORM thermocline._tell(jsonb_build_object(
         'event', 'chunk_truncated', 'chronotable', m.chronotable_id, 'chunk', m.chunk_oid::bigint,
+        'file', (SELECT c.relfilenode::bigint FROM pg_class c WHERE c.oid = m.chunk_oid),
         'range_start', m.range_start, 'range_end', m.range_end))
     FROM lakets._chunk_metadata m JOIN pg_inherits i ON i.inhrelid = m.chunk_oid
     WHERE m.chunk_oid = TG_RELID AND m.status <> 'dropped' AND NOT i.inhdetachpending;

@@ -75,6 +75,7 @@ BEGIN
     PERFORM thermocline._register_chunk(p_chronotable_id, v_oid, v_chunk, p_range_start, p_range_end);
     PERFORM thermocline._tell(jsonb_build_object(
         'event', 'chunk_created', 'chronotable', p_chronotable_id, 'chunk', v_oid::bigint,
+        'file', (SELECT relfilenode::bigint FROM pg_class WHERE oid = v_oid),
         'range_start', p_range_start, 'range_end', p_range_end));
     RETURN v_oid;
 END

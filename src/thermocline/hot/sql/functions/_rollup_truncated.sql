@@ -8,6 +8,7 @@ AS $$
 BEGIN
     PERFORM thermocline._tell(jsonb_build_object(
         'event', 'chunk_truncated', 'chronotable', s.chronotable_id, 'chunk', s.table_oid::bigint,
+        'file', (SELECT c.relfilenode::bigint FROM pg_class c WHERE c.oid = s.table_oid),
         'range_start', p.range_start, 'range_end', p.range_end))
     FROM thermocline.synced_table s JOIN thermocline.resident_part p ON p.id = s.chronotable_id
     WHERE s.table_oid = TG_RELID AND s.of_rollup IS NOT NULL;

@@ -1,14 +1,18 @@
 -- The columns of a table with the type that each has in the end, and how that type is sent. Domains are resolved to
--- their base without its length or precision, as the stream shows them.
+-- their base without its length or precision, as the stream shows them. The number of a chunk's column is that of its table.
 WITH RECURSIVE bases AS (
-    SELECT a.attnum, a.attname, a.atttypid AS type, a.atttypmod AS typmod
+    SELECT a.attnum, coalesce(p.attnum, a.attnum) AS number, a.attname, a.atttypid AS type, a.atttypmod AS typmod
     FROM pg_catalog.pg_attribute a
+    LEFT JOIN lakets._chunk_metadata m ON m.chunk_oid = a.attrelid AND m.status <> 'dropped'
+    LEFT JOIN lakets._chronotable_registry r ON r.id = m.chronotable_id
+    LEFT JOIN pg_catalog.pg_attribute p
+        ON p.attrelid = r.table_oid AND p.attname = a.attname AND p.attnum > 0 AND NOT p.attisdropped
     WHERE a.attrelid = %(table)s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
     UNION ALL
-    SELECT b.attnum, b.attname, t.typbasetype, -1
+    SELECT b.attnum, b.number, b.attname, t.typbasetype, -1
     FROM bases b JOIN pg_catalog.pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
 )
-SELECT b.attname, b.type::bigint, b.typmod, f.proname
+SELECT b.attname, b.type::bigint, b.typmod, f.proname, b.number
 FROM bases b
 JOIN pg_catalog.pg_type t ON t.oid = b.type AND t.typtype <> 'd'
 LEFT JOIN pg_catalog.pg_proc f ON f.oid = t.typsend
