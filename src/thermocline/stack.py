@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -352,17 +353,25 @@ class Stack:
             return rollups.check(self.dsn, name, start, end, repair=repair, timeout=self.settings.hot.connect_timeout)
 
     def feed_status(self) -> FeedStatus:
-        """How far the feed has come."""
-        from thermocline.feed.status import status
+        """How far the feed has come, and what is wrong with it."""
+        from thermocline.feed.status import status, with_disk
 
         with self._advised():
-            return status(self.dsn, timeout=self.settings.hot.connect_timeout)
+            found = status(self.dsn, timeout=self.settings.hot.connect_timeout)
+        return with_disk(found, shutil.disk_usage(self.home.root).free) if self.is_embedded else found
 
     def resync_feed(self) -> int:
         """Begin the stream anew; returns how many tables will be copied again."""
         from thermocline.feed.resync import resync
 
         return resync(self.dsn, timeout=self.settings.hot.connect_timeout)
+
+    def resync_table(self, table: str, chunk: str | None = None) -> int:
+        """Let the feed copy a synced table again, or one chunk of it; returns how many chunks."""
+        from thermocline.feed.resync import resync_table
+
+        with self._advised():
+            return resync_table(self.dsn, table, chunk, timeout=self.settings.hot.connect_timeout)
 
     # ---- the gate ------------------------------------------------------------------------
 

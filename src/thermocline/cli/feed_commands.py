@@ -93,17 +93,20 @@ def status(json: Json = False, verbose: Verbose = False) -> None:
             "slot": f"{found.slot}, {found.slot_state}" if found.slot else "none yet; the first feed makes it",
             "position": found.position,
             "behind_bytes": found.behind_bytes,
+            "behind_seconds": found.behind_seconds,
             "log_kept_bytes": found.retained_bytes,
         },
     )
     call.out.table(
         "tables",
-        ["Table", "Status", "Behind", "Chunks covered", "Last write", "Reason"],
+        ["Table", "Status", "Behind", "Seconds", "Rows/s", "Chunks covered", "Last write", "Reason"],
         [
             (
                 table.table,
                 table.status,
                 table.behind_bytes,
+                table.behind_seconds,
+                table.rows_per_second,
                 f"{table.covered} of {table.chunks}",
                 table.last_write.isoformat(" ", "seconds") if table.last_write else None,
                 table.reason,
@@ -111,22 +114,41 @@ def status(json: Json = False, verbose: Verbose = False) -> None:
             for table in found.tables
         ],
     )
+    for alarm in found.alarms:
+        call.out.say(f"Alarm: {alarm.message}. {alarm.next_step}")
 
 
 def resync(
+    table: Annotated[
+        str | None, typer.Argument(help="One synced table or RollUp: schema.table. All of them if none.")
+    ] = None,
+    chunk: Annotated[str | None, typer.Option(help="Only this chunk of the table.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Really do it.")] = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Begin the stream anew with a new slot: every resident chunk is copied again. Nothing in the lake is removed.
+    """Copy what is resident to the lake again: a table, one chunk of it, or everything. Nothing in the lake is removed.
 
-    Example: thermocline feed resync --yes
+    For everything the stream begins anew with a new slot, and no feed may run. For a table the feed goes on meanwhile.
+    A copy supersedes what the lake had of its chunk before.
+
+    Example: thermocline feed resync public.readings --yes
     """
+    if chunk and not table:
+        raise Refused("Of which table is the chunk?", next_step="thermocline feed resync TABLE --chunk CHUNK --yes")
     if not yes:
+        what = (
+            f"{chunk or 'every resident chunk'} of {table}" if table else "every resident chunk of every synced table"
+        )
         raise Refused(
-            "A resync copies every resident chunk of every synced table again.",
-            next_step="Run it with --yes when the slot is lost or the server was restored on purpose.",
+            f"A resync copies {what} again.",
+            next_step="Run it with --yes when the lake does not have what it should"
+            + ("." if table else ", the slot is lost or the server was restored on purpose."),
         )
     call = Invocation(json=json, verbose=verbose)
+    if table:
+        chunks = call.stack.resync_table(table, chunk)
+        call.out.facts("The feed copies them again", {"table": table, "chunks": chunks})
+        return
     tables = call.stack.resync_feed()
     call.out.facts("The next feed copies every resident chunk", {"tables": tables})

@@ -140,8 +140,8 @@ for verb in (
 
 feed_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 feed_app.callback(invoke_without_command=True)(guarded(feed_commands.feed))
-for verb in (feed_commands.status, feed_commands.resync):
-    feed_app.command()(guarded(verb))
+feed_app.command()(guarded(feed_commands.status))
+feed_app.command()(guarded(feed_commands.resync))
 app.add_typer(feed_app, name="feed", help=feed_commands.feed.__doc__)
 
 rollup_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -15,6 +15,7 @@ from thermocline.crash import crash_point
 from thermocline.errors import Busy, Refused
 from thermocline.feed import copying
 from thermocline.feed.batches import carry
+from thermocline.feed.clock import Clock
 from thermocline.feed.histories import Histories, differ
 from thermocline.feed.ledger import Ledger, OtherHistory, SlotLost, SlotWaits
 from thermocline.feed.positions import text
@@ -46,6 +47,7 @@ log = logs.get(__name__)
 _ATTEMPTS = 5
 _QUIET_BYTES = 16 << 20
 _QUIET_SECONDS = 10
+_WARN_SECONDS = 60
 _COPIED_ROWS = 1_000_000
 
 
@@ -89,12 +91,14 @@ class Feed:
         self._lake = lake
         self._timeout = timeout
         self._resources = ExitStack()
+        self._clock = Clock()
         # The tables of the batch at hand, as they were seen when it was planned.
         self._read: dict[int, SyncedTable] = {}
         self._findings: tuple[Finding, ...] = ()
         # Whoever commits to the lake records it before anybody else commits: what PostgreSQL mirrors never goes back.
         self._turn = threading.RLock()
         self._recorded_at = float("-inf")
+        self._warned_at = float("-inf")
         # Since when a chunk has been seen that is not covered: the position of the log at that time.
         self._seen: dict[int, int] = {}
 
@@ -206,6 +210,7 @@ class Feed:
         slot = self.ledger.slot_state(stream.slot)
         if slot is None:
             raise SlotLost(f"The replication slot {stream.slot} is gone.")
+        self._clock.saw(slot.flushed, slot.at)
         self.refresh()  # after the end is known: whatever columns the batch has, they are seen now
         end = self.end_of_batch(slot.confirmed, slot.flushed)
         if end <= slot.confirmed:
@@ -248,7 +253,8 @@ class Feed:
                         continue
                     spans = [file.span(here[table].metadata) for file in of_table]
                     written = min(first for first, _ in spans), max(last for _, last in spans)
-                    commits.append(Commit(table, ending.end, snapshot, written))
+                    added = sum(file.data_file.record_count for file in of_table)
+                    commits.append(Commit(table, ending.end, snapshot, written, added))
                     crash_point("batch.table_committed")
                 crash_point("batch.committed")
             self.ledger.record(
@@ -258,6 +264,7 @@ class Feed:
                 ending.created,
                 ending.truncated,
                 troubles,
+                self._clock.reached(ending.end),
             )
             for table, reason in troubles.items():
                 log.warning("table set aside", table=table, reason=reason)
@@ -327,6 +334,7 @@ class Feed:
     def tend(self) -> Progress:
         """Go on with what has joined and copy what is not covered; one pass."""
         self._reconcile()
+        self._warn()
         if self.stream is not None:
             self.ledger.require_publication()
         self.refresh()
@@ -340,6 +348,8 @@ class Feed:
         self.ledger.mark_streaming()
         stream = self.ledger.stream()
         slot = self.ledger.slot_state(stream.slot) if stream else None
+        if slot:
+            self._clock.saw(slot.flushed, slot.at)
         return Progress(
             stream.position if stream else 0,
             slot.flushed if slot else 0,
@@ -347,6 +357,13 @@ class Feed:
             busy + waiting,
             self.ledger.aside(),
         )
+
+    def _warn(self) -> None:
+        """Say now and then what is wrong, for those who watch the log."""
+        if time.monotonic() - self._warned_at >= _WARN_SECONDS:
+            self._warned_at = time.monotonic()
+            for alarm, message, next_step in self.ledger.alarms():
+                log.warning("alarm", alarm=alarm, message=message, next_step=next_step)
 
     def _reconcile(self) -> None:
         findings = self.ledger.reconcile()
@@ -428,7 +445,8 @@ class Feed:
             firsts = {column.number: (first, -1) for column in table.columns}
             snapshot = self._append_whatever(opened, files, summary, firsts)
             crash_point("copy.committed")
-            self.ledger.record_copies(copied, Commit(table.id, opened.marker(), snapshot))
+            added = sum(one.rows for one in copied)
+            self.ledger.record_copies(copied, Commit(table.id, opened.marker(), snapshot, entries=added))
         crash_point("copy.recorded")
         for one in copied:
             log.info("chunk copied", chunk=one.chunk.name, rows=one.rows, position=text(one.position))

@@ -22,6 +22,7 @@ from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from psycopg import Connection
 
@@ -127,14 +128,14 @@ class Ledger:
         self._session.commit()
         if row is None:
             return None
-        confirmed, restart, active, status, plugin, here, flushed, inserted = row
+        confirmed, restart, active, status, plugin, here, flushed, inserted, at = row
         if not here or plugin != "pgoutput":
             raise Refused(
                 f"The replication slot {slot} is there, but it is of another database or plugin.",
                 next_step=f"SELECT pg_drop_replication_slot('{slot}'); if nobody needs it.",
             )
         positions = number(confirmed or "0/0"), number(restart or "0/0")
-        return SlotState(*positions, active, status, number(flushed), number(inserted))
+        return SlotState(*positions, active, status, number(flushed), number(inserted), at)
 
     @_in_turn
     def own(self) -> None:
@@ -287,6 +288,13 @@ class Ledger:
         return names
 
     @_in_turn
+    def alarms(self) -> list[tuple[str, str, str]]:
+        """What is wrong with the feed as a whole: code, words and what to do."""
+        found: list[tuple[str, str, str]] = self._session.execute(query("feed_alarms")).fetchall()
+        self._session.commit()
+        return found
+
+    @_in_turn
     def join(self, table: int) -> bool:
         """Go on with a table that has just joined; true once nothing is open from before."""
         self._session.execute(query("feed_join_begin"), {"table": table})
@@ -344,9 +352,10 @@ class Ledger:
         created: Sequence[tuple[int, int, int | None]] = (),
         truncated: Sequence[tuple[int, int, int]] = (),
         troubles: Mapping[int, str] | None = None,
+        current_at: datetime | None = None,
     ) -> None:
-        """Progress of a batch that is in the lake."""
-        self._own_position(end)
+        """Progress of a batch that is in the lake, with whatever was committed before `current_at`."""
+        self._own_position(end, current_at)
         crash_point("record.begun")
         for table, reason in (troubles or {}).items():
             self._session.execute(query("feed_set_aside"), {"table": table, "reason": reason})
@@ -390,8 +399,8 @@ class Ledger:
         crash_point("feed.adopting")
         self._session.commit()
 
-    def _own_position(self, end: int) -> None:
-        arguments = {"end": text(end), "epoch": self.epoch}
+    def _own_position(self, end: int, current_at: datetime | None = None) -> None:
+        arguments = {"end": text(end), "epoch": self.epoch, "current_at": current_at}
         if self._session.execute(query("feed_record_position"), arguments).fetchone() is None:
             self._session.rollback()
             raise OwnershipLost
@@ -404,6 +413,7 @@ class Ledger:
                     "tables": [one.table for one in commits],
                     "markers": [text(one.marker) for one in commits],
                     "snapshots": [one.snapshot_id for one in commits],
+                    "entries": [one.entries for one in commits],
                 },
             )
 

@@ -35,6 +35,8 @@ class SlotState:
     flushed: int
     inserted: int
     """Whatever can be seen now was written before this; not all of it need be on the disk."""
+    at: datetime
+    """When this was so, by the server's clock, or right after."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,5 @@ class Commit:
     snapshot_id: int
     written: tuple[datetime, datetime] | None = None
     """First and last moment of the rows in it, where that matters."""
+    entries: int = 0
+    """How many were added."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from thermocline.crash import crash_point
 from thermocline.feed.ledger import Ledger
+from thermocline.hot import names
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 
@@ -23,3 +24,11 @@ def resync(dsn: str, *, timeout: int = 10) -> int:
         crash_point("resync.reset")
         ledger.begin_stream(anew=True)
         return tables
+
+
+def resync_table(dsn: str, table: str, chunk: str | None = None, *, timeout: int = 10) -> int:
+    """Let the feed that runs, or the next one, copy a table again, or one chunk of it; returns how many chunks."""
+    schema, name = names.split(table)
+    with connect(dsn, timeout=timeout) as session:
+        row = session.execute(query("resync_table"), {"schema": schema, "table": name, "chunk": chunk}).fetchone()
+    return row[0] if row else 0

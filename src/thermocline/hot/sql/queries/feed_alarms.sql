@@ -1,0 +1,1 @@
+SELECT alarm, message, next_step FROM lakets.feed_alarms();

@@ -1,0 +1,1 @@
+SELECT lakets.resync(%(table)s, %(schema)s, %(chunk)s);
