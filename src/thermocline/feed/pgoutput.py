@@ -87,6 +87,8 @@ class LogicalMessage:
     prefix: str
     content: bytes
     transactional: bool
+    timestamp: datetime | None = field(default=None, compare=False)
+    """When its transaction was committed."""
 
 
 @dataclass(frozen=True)
@@ -438,7 +440,7 @@ def _truncate(messages: Messages, course: _Course, at: int) -> Truncate:
     relations = body.numbers(f"{count}I")
     body.end()
     number = course.number[at]
-    timestamp = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(course.timestamp[number]))
+    timestamp = _moment(course, at)
     return Truncate(
         lsn=int(course.lsn[number]),
         seq=2 * int(course.position[at]),
@@ -465,4 +467,11 @@ def _message(messages: Messages, course: _Course, at: int) -> LogicalMessage:
         prefix=prefix,
         content=content,
         transactional=transactional,
+        timestamp=_moment(course, at) if transactional else None,
     )
+
+
+def _moment(course: _Course, at: int) -> datetime:
+    """When the transaction of a message was committed."""
+    since = timedelta(microseconds=int(course.timestamp[course.number[at]]))
+    return datetime(1970, 1, 1, tzinfo=UTC) + since

@@ -163,7 +163,7 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
             event = _event(message, reading.seal)
             told = told or bool(event)
             of = by_id.get(event["chronotable"]) if event.get("event") in _OF_CHUNKS else None
-            if of is None or message.lsn is None or message.seq is None:
+            if of is None or message.lsn is None:
                 continue
             if event["event"] == "chunk_created":
                 # Also below the marker: the batch that had it may be in the lake without having been recorded.
@@ -172,7 +172,7 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
             if event.get("file"):
                 truncated.append((event["chunk"], message.lsn, event["file"]))
             if message.lsn >= of.marker and of.id not in troubles:
-                yield Block(of.id, _reset(of, message.lsn, message.seq, event))
+                yield Block(of.id, _reset(of, message, event))
         crash_point("read.in_peek")
     crash_point("read.after_peek")
     markers = {table.id: table.marker for table in reading.tables.values()}
@@ -209,12 +209,10 @@ def _event(message: LogicalMessage, key: bytes) -> dict[str, Any]:
     return event if fits else {}
 
 
-def _reset(table: SyncedTable, lsn: int, seq: int, event: Mapping[str, Any]) -> pa.Table:
-    return history.resets(
-        table.time_column,
-        table.time_kind,
-        [(lsn, seq, moment(event["range_start"]), moment(event["range_end"]))],
-    )
+def _reset(table: SyncedTable, message: LogicalMessage, event: Mapping[str, Any]) -> pa.Table:
+    place = message.lsn or 0, message.seq or 0
+    span = moment(event["range_start"]), moment(event["range_end"])
+    return history.resets(table.time_column, table.time_kind, [(*place, *span)], message.timestamp)
 
 
 def moment(told: str) -> datetime:

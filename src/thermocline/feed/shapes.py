@@ -138,6 +138,8 @@ class Shape:
             ]
         if len(ways) > 1 and self.named:
             ways = [way for way in ways if _same_names(told, way)]
+            exact = [way for way in ways if [place.name for place in way] == list(told)]
+            ways = exact or ways
         return ways[0] if len(ways) == 1 else None
 
 

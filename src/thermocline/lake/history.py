@@ -312,8 +312,13 @@ def data_files(metadata: TableMetadata, io: FileIO, rows: pa.Table) -> Iterator[
     yield from _dataframe_to_data_files(metadata, pa.table(arrays), io)
 
 
-def resets(time_column: str, kind: pa.DataType, ranges: Sequence[tuple[int, int, datetime, datetime]]) -> pa.Table:
-    """Rows that supersede older ones: (lsn, seq, start and end of a range) each."""
+def resets(
+    time_column: str,
+    kind: pa.DataType,
+    ranges: Sequence[tuple[int, int, datetime, datetime]],
+    committed: datetime | None = None,
+) -> pa.Table:
+    """Rows that supersede older ones: (lsn, seq, start and end of a range) each, and when that was committed."""
     lsn, seq, starts, ends = ([one[at] for one in ranges] for at in range(4))
     arrays: dict[str, Any] = {name: pa.nulls(len(ranges), own) for name, own in OWN_COLUMNS.items()}
     arrays["_change_type"] = pa.array(["truncate"] * len(ranges))
@@ -321,6 +326,7 @@ def resets(time_column: str, kind: pa.DataType, ranges: Sequence[tuple[int, int,
     instants = pa.array(starts, AT_UTC)
     arrays[time_column] = instants if kind == AT_UTC else instants.cast(pa.timestamp("us")).cast(kind)
     arrays["_range_end"] = pa.array(ends, AT_UTC)
+    arrays["_timestamp"] = pa.array([committed] * len(ranges), AT_UTC)
     return pa.table(arrays)
 
 

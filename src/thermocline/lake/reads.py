@@ -129,6 +129,17 @@ def counted(
     return _History.opened(spark, table, snapshot).counted(upto, cuts, within)
 
 
+def last_before(spark: SparkSession, table: str, moment: datetime) -> int | None:
+    """The last position at which nothing has been committed after a moment; None when nothing has been at all.
+
+    Commit times may run backwards against positions. What was committed before the moment, but behind something that
+    was committed after it, is left out: a state is always one that the table has had.
+    """
+    later = _History.opened(spark, table, None).entries.where(sql.col("_timestamp") > sql.lit(_at_utc(moment)))
+    first = later.agg(sql.min("_lsn")).collect()[0][0]
+    return None if first is None else int(first) - 1
+
+
 def current(
     spark: SparkSession,
     table: str,

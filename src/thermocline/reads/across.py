@@ -24,9 +24,10 @@ from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.lake import reads
 from thermocline.lake.segments import Cut
+from thermocline.reads import moments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from psycopg import Connection
@@ -109,6 +110,28 @@ class Reader:
         """What the lake has of a table, folded: it may lag PostgreSQL, and knows what has left it."""
         return reads.current(self._spark, self._lake_table(table))
 
+    def as_of(self, table: str, at: str | int | datetime) -> DataFrame:
+        """The rows that a synced table had at a position of the log, or at a moment; from the lake alone.
+
+        With the columns that it has now. Refused (`NotThen`) before its copy was complete, and after what the feed
+        has brought. Of several tables ask `position_at` first: what they held at one position belongs together.
+        """
+        return self._at(table, self.position_at(at, [table]))
+
+    def position_at(self, at: str | int | datetime, tables: Iterable[str]) -> int:
+        """The position that a moment stands for, the same for all of these tables; a position is itself."""
+        histories = [(table, self._lake_table(table)) for table in tables]
+        return moments.position_at(self._dsn, self._spark, histories, at)
+
+    def _at(self, table: str, position: int) -> DataFrame:
+        schema, name = names.split(table)
+        history = self._lake_table(table)
+        with connect(self._dsn) as session:
+            row = session.execute(query("read_table"), {"schema": schema, "table": name}).fetchone()
+            columns = rows.columns_of(session, row[1]) if row else ()
+            missing = rows.missing_of(session, row[1]) if row else {}
+        return self._as_now(history, columns, missing, upto=position)
+
     @contextmanager
     def across(self, table: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[DataFrame]:
         """Every row of a table once, wherever it lives, of the times [start, end) if given.
@@ -127,14 +150,19 @@ class Reader:
             yield frame
 
     @contextmanager
-    def asked(self, question: str) -> Iterator[DataFrame]:
-        """The answer to a question in Spark SQL: `m` is a table across the tiers, `m_history` its history."""
+    def asked(self, question: str, as_of: str | int | datetime | None = None) -> Iterator[DataFrame]:
+        """The answer to a question in Spark SQL: `m` is a table across the tiers, `m_history` its history.
+
+        With `as_of`, a position or a moment, both are what they were then, and come from the lake alone.
+        """
         views: dict[str, list[tuple[str, str, str]]] = {}
         for schema, name in self._tables():
             view = name if schema == "public" else f"{schema}_{name}"
             for called, way in ((view, "across"), (f"{view}_history", "history")):
                 if _mentions(question, called):
                     views.setdefault(called.lower(), []).append((called, way, names.joined(schema, name)))
+        asked_for = {table for found in views.values() for _, _, table in found}
+        position = self.position_at(as_of, sorted(asked_for)) if as_of is not None and asked_for else None
         with ExitStack() as held:
             for found in views.values():
                 view, way, table = found[0]
@@ -144,16 +172,22 @@ class Reader:
                         f"{view} may be {meant}: Spark's names do not tell them apart.",
                         next_step="Ask through the DataFrames of Reader.across and Reader.history, by full names.",
                     )
-                frame = self.history(table) if way == "history" else held.enter_context(self.across(table))
+                if position is not None:
+                    then = self.history(table).where(sql.col("_lsn") <= position)
+                    frame = then if way == "history" else self._at(table, position)
+                else:
+                    frame = self.history(table) if way == "history" else held.enter_context(self.across(table))
                 frame.createOrReplaceTempView(reads.quoted(view))
             with reads.translated():
                 reads.require_question(self._spark, question)
                 yield self._spark.sql(question)
 
-    def answer(self, question: str, most: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def answer(
+        self, question: str, most: int, as_of: str | int | datetime | None = None
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Names and rows of an answer, at most so many."""
         try:
-            with self.asked(question) as frame, reads.translated():
+            with self.asked(question, as_of) as frame, reads.translated():
                 return frame.columns, [tuple(row) for row in frame.limit(most).collect()]
         except (AnalysisException, ParseException) as error:
             raise QuestionNotUnderstood(str(error).strip().splitlines()[0]) from error
@@ -186,25 +220,37 @@ class Reader:
     def _of_lake(self, standing: _Standing, history: str) -> DataFrame:
         """What the lake has of the times that are not resident."""
         reads.require_holds(self._spark, history, standing.owed_by, standing.owed_at)
-        names = reads.names_by_number(self._spark, history)
-        known = [names[column.number] for column in standing.columns if column.number in names]
-        frame = reads.current(self._spark, history, cuts=standing.cuts, columns=known)
-        # In a column that the lake does not know yet, whatever has left is as the rows that were here when it came.
-        kinds = from_arrow_schema(pa.schema([(one.name, one.lake_type) for one in standing.columns]))
-        frame = frame.select(
-            *(
-                sql.col(reads.quoted(names[column.number])).alias(one.name)
-                if column.number in names
-                else sql.lit(standing.missing.get(column.number)).cast(one.dataType).alias(one.name)
-                for column, one in zip(standing.columns, kinds, strict=True)
-            )
-        )
+        frame = self._as_now(history, standing.columns, standing.missing, cuts=standing.cuts)
         elsewhere = _merged([*((chunk.start, chunk.end) for chunk in standing.chunks), *standing.nowhere])
         if elsewhere:
             time = sql.col(reads.quoted(standing.time_column))
             inside: list[Expression] = [(time >= sql.lit(start)) & (time < sql.lit(end)) for start, end in elsewhere]
             frame = frame.where(~reduce(or_, inside))
         return frame
+
+    def _as_now(
+        self,
+        history: str,
+        columns: Sequence[Column],
+        missing: Mapping[int, Any],
+        *,
+        upto: int | None = None,
+        cuts: Iterable[Cut] = (),
+    ) -> DataFrame:
+        """What a history adds up to, in the columns that the table has now."""
+        there = reads.names_by_number(self._spark, history)
+        known = [there[column.number] for column in columns if column.number in there]
+        frame = reads.current(self._spark, history, upto=upto, cuts=cuts, columns=known)
+        # In a column that the lake does not know yet, whatever it has is as the rows that were here when it came.
+        kinds = from_arrow_schema(pa.schema([(one.name, one.lake_type) for one in columns]))
+        return frame.select(
+            *(
+                sql.col(reads.quoted(there[column.number])).alias(one.name)
+                if column.number in there
+                else sql.lit(missing.get(column.number)).cast(one.dataType).alias(one.name)
+                for column, one in zip(columns, kinds, strict=True)
+            )
+        )
 
     def _lake_table(self, table: str) -> str:
         schema, name = names.split(table)

@@ -63,7 +63,7 @@ BEGIN
     VALUES (v_target.id, v_target.table_oid, p_mode, v_target.lake_table)
     ON CONFLICT (chronotable_id) DO UPDATE
         SET table_oid = excluded.table_oid, mode = excluded.mode, status = 'JOINING', reason = NULL, waits_for = NULL,
-            streams_from = NULL, committed_lsn = NULL, marker_lsn = NULL, lake_snapshot = NULL, joined_at = now();
+            streams_from = NULL, committed_lsn = NULL, complete_lsn = NULL, complete_at = NULL, marker_lsn = NULL, lake_snapshot = NULL, joined_at = now();
     UPDATE lakets._chronotable_registry SET sync_enabled = true WHERE id = v_target.id;
     UPDATE lakets._rollup_registry SET sync_enabled = true WHERE id = -v_target.id;
     IF NOT thermocline._feed_runs() THEN

@@ -1,5 +1,8 @@
--- A table streams once all of its chunks are covered, a RollUp once it is.
-UPDATE thermocline.synced_table s SET status = 'STREAMING'
+-- A table streams once all of its chunks are covered, a RollUp once it is. From the last of their copies on its history is complete.
+UPDATE thermocline.synced_table s
+SET status = 'STREAMING', complete_at = pg_catalog.clock_timestamp(),
+    complete_lsn = greatest(s.streams_from, (SELECT max(k.position) FROM thermocline.chunk_copy k
+                                             WHERE k.chronotable_id = s.chronotable_id))
 WHERE s.status = 'SNAPSHOTTING'
   AND (s.of_rollup IS NULL OR EXISTS (SELECT FROM thermocline.chunk_copy k WHERE k.chunk_oid = s.table_oid))
   AND NOT EXISTS (
