@@ -97,6 +97,28 @@ def test_the_time_column_may_have_another_name(lake: Lake) -> None:
     )
 
 
+def test_m16_a_column_that_came_between_the_join_and_the_first_look(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE n (ts timestamptz NOT NULL, v int)",
+        "SELECT lakets.create_chronotable('n', 'ts', '1 day')",
+        "SELECT lakets.enable_sync('n')",
+        f"INSERT INTO n VALUES ('{NOON[3]}', 1)",
+        "ALTER TABLE n ADD COLUMN w int DEFAULT 5",
+        f"INSERT INTO n VALUES ('{NOON[3]}', 2, 6)",
+    )
+    assert not lake.drain().set_aside
+    assert lake.content("n") == lake.hot("n")
+
+
+def test_a_renamed_table_goes_on_in_the_same_history(lake: Lake) -> None:
+    lake.run("ALTER TABLE m RENAME TO other", f"INSERT INTO other VALUES ('{NOON[1]}', 1000, 1, 'after')")
+    lake.drain()
+    lake.run("UPDATE other SET tag = 'later' WHERE id = 1000")
+    lake.drain()
+    assert status(lake) == ("STREAMING", None)
+    assert [row["tag"] for row in lake.history().to_pylist() if row["id"] == 1000] == ["after", "after", "later"]
+
+
 DEFAULTS: dict[str, Any] = {
     "int NOT NULL DEFAULT 5": 5,
     "float8 DEFAULT 'NaN'": "NaN",
@@ -239,6 +261,24 @@ def test_m17_values_that_a_rewrite_has_changed_are_copied(lake: Lake) -> None:
     lake.run("ALTER TABLE m ALTER v TYPE float4 USING v * 2", f"VACUUM FULL {chunk(2)}")
     lake.drain()
     assert lake.content() == expected(lake, first_day())
+    lake.let_go(1)
+
+
+def test_m17_g21_a_renamed_label_has_the_chunks_copied_again(dsn: str, tmp_path: Path) -> None:
+    lake = Lake.of(dsn, tmp_path / "home")
+    lake.run("CREATE TYPE mood AS ENUM ('calm', 'wild')", "CREATE DOMAIN feeling AS mood")
+    lake.with_days("id int, mood mood, feeling feeling", "g, 'calm', 'wild'").synced().drain()
+    lake.let_go(0)
+    before = copies(lake)
+    lake.run("ALTER TYPE mood ADD VALUE 'new'")
+    lake.drain()
+    assert copies(lake) == before
+    lake.run("ALTER TYPE mood RENAME VALUE 'calm' TO 'still'", "DELETE FROM m WHERE id % 2 = 0")
+    lake.drain()
+    lake.drain()
+    assert copies(lake) > before
+    left = [(NOON[0].replace(hour=g), g, "calm", "wild") for g in range(24)]
+    assert lake.content() == expected(lake, left)
     lake.let_go(1)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from thermocline.lake import history
-from thermocline.lake.columns import AT_UTC, OWN_COLUMNS, SourceColumn
+from thermocline.lake.columns import AT_UTC, OWN_COLUMNS, Look, SourceColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,16 +60,9 @@ def create(
     """An empty history table with a name of its own."""
     number = next(_numbers)
     name = f"histories.lb_t{number}_history"
-    properties = {history.SOURCE: f"public.t{number}", history.CHRONOTABLE: str(number)}
-    made = history.open_or_create(
-        catalog,
-        name,
-        number,
-        [SourceColumn(at, *one) for at, one in enumerate(columns.items(), 1)],
-        time_column=time_column,
-        unit=unit,
-        properties=properties,
-    )
+    names = {history.SOURCE: f"public.t{number}", history.TIME_COLUMN: time_column}
+    look = Look(number, [SourceColumn(at, *one) for at, one in enumerate(columns.items(), 1)], names, 0)
+    made = history.open_or_create(catalog, name, look, unit=unit, chronotable=number)
     return HistoryTable(name, pa.schema({**columns, **OWN_COLUMNS}), made)
 
 

@@ -343,6 +343,8 @@ class Feed:
             for state in self.ledger.tables()
             if state.status == "JOINING" and (self.stream is None or not self.ledger.join(state.table.id))
         ]
+        if self.ledger.relabelled():
+            log.info("labels renamed", next_step="the chunks are copied again")
         ready, waiting = self._to_copy()
         busy = self.copy(ready)
         self.ledger.mark_streaming()

@@ -73,7 +73,7 @@ class Histories:
             if opened is None or not self._is_same(state):
                 continue
             look = self._looks[table.id]
-            shape = Shape.of(table.source, look.columns, opened.layout, opened.metadata.schema(), table.marker)
+            shape = Shape.of(table.source, look.columns, opened.layout, opened.metadata.schema(), table.read_to)
             found[table.id] = replace(table, columns=look.columns, time_column=look.time_column, shape=shape)
         return found
 
@@ -99,20 +99,19 @@ class Histories:
     def _open(self, state: TableState) -> None:
         table = state.table
         try:
+            look = self._look(table)
             opened = history.open_or_create(
                 self._catalog,
                 table.lake_table,
-                table.oid,
-                table.lake_columns,
-                time_column=table.time_column,
+                look,
                 unit=table.unit,
-                properties={history.SOURCE: table.source, history.CHRONOTABLE: str(table.id)},
+                chronotable=table.id,
                 may_create=state.lake_snapshot is None,
             )
             # Synced anew, it has no snapshot on record; the one that this feed knows is as good.
             before = self._opened.get(table.id)
             self._adopt(table, opened, state.lake_snapshot or (before.base if before else None))
-            self._follow(table, opened)
+            self._follow(table, look, opened)
         except (HistoryMoved, HistoryUnfit, UnsupportedType) as error:
             log.warning("table set aside", table=table.source, reason=error.message)
             self._ledger.set_aside(table.id, f"{error.message} {error.next_step}")
@@ -122,18 +121,19 @@ class Histories:
         self._looks[table.id] = table
         self._joined[table.id] = state.joined_at
 
-    def _follow(self, table: SyncedTable, opened: History) -> None:
+    def _look(self, table: SyncedTable) -> Look:
         stream = self._ledger.stream()
         slot = self._ledger.slot_state(stream.slot) if stream else None
-        if slot is None:
-            return
         names = {history.SOURCE: table.source, history.TIME_COLUMN: table.time_column}
-        look = Look(table.oid, table.lake_columns, names, slot.inserted)  # which is younger than the columns
+        # The position is younger than the look at the columns.
+        return Look(table.oid, table.lake_columns, names, slot.inserted if slot else 0)
+
+    def _follow(self, table: SyncedTable, look: Look, opened: History) -> None:
         snapshot = opened.follow(
             look,
             lambda: self._ledger.missing(table.oid),
             lambda: {
-                history.BATCH: self._ledger.register(slot.inserted, table.id),
+                history.BATCH: self._ledger.register(look.position, table.id),
                 history.EPOCH: str(self._ledger.epoch),
             },
         )

@@ -229,7 +229,9 @@ class Ledger:
         """Every table that is synced and not set aside."""
         found = []
         for row in self._session.execute(query("feed_tables")).fetchall():
-            number_of, oid, schema, name, time_column, interval, lake_table, status, marker, snapshot, joined = row
+            number_of, oid, schema, name, time_column, interval, lake_table, status, marker, read, snapshot, joined = (
+                row
+            )
             table = SyncedTable(
                 id=number_of,
                 oid=oid,
@@ -239,6 +241,7 @@ class Ledger:
                 unit=unit_for(interval),
                 lake_table=lake_table,
                 marker=number(marker) if marker else 0,
+                read_to=max(number(told) for told in (marker or "0/0", read or "0/0")),
             )
             found.append(TableState(table, status, interval, snapshot, joined))
         self._session.commit()
@@ -313,6 +316,13 @@ class Ledger:
         findings = tuple(found for table in tables for found in maintenance.reconcile(self._session, *table))
         self._session.commit()
         return findings
+
+    @_in_turn
+    def relabelled(self) -> int:
+        """Chunks of tables whose enums have renamed labels do not count as covered any more; returns how many."""
+        count = self._session.execute(query("feed_relabelled")).rowcount
+        self._session.commit()
+        return count
 
     @_in_turn
     def uncovered(self) -> list[Chunk]:

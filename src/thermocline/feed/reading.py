@@ -54,6 +54,8 @@ class SyncedTable:
     lake_table: str
     marker: int
     """The stream below this position is in the lake."""
+    read_to: int
+    """The stream was read up to here, which may be further: it had nothing of this table since then."""
     shape: Shape | None = None
     """How its rows become rows of the history; a table without one is passed by."""
 

@@ -72,6 +72,8 @@ class Shape:
     defaulted: frozenset[int] = field(default_factory=frozenset)
     named: bool = True
     """Whether every row that is yet to be read has columns of the names that they have now."""
+    known: bool = True
+    """Whether the columns of every row that is yet to be read were looked at; else names must be what they are."""
 
     @classmethod
     def of(cls, table: str, columns: Iterable[Column], layout: Layout, schema: Schema, marker: int) -> Shape:
@@ -87,15 +89,19 @@ class Shape:
                 places.append(Place(number, now[number], there.name, kind, sure, late=not sure))
             elif gone and gone.position > marker:
                 places.append(Place(number, gone.name, there.name, kind, sure=False))
-        return cls(table, tuple(places), frozenset(layout.defaults), layout.renamed <= marker)
+        defaulted = frozenset(layout.defaults)
+        return cls(table, tuple(places), defaulted, layout.renamed <= marker, layout.begun <= marker)
 
     def fitted(self, rows: pa.Table) -> Fitted:
         """Rows as the stream had them, in columns of the history."""
         told = [name for name in rows.column_names if name not in OWN_COLUMNS]
-        found = self._placed(told, rows.schema)
+        placed = self._placed(told, rows.schema)
+        fit = {name for name, place in placed.items() if widens(rows.schema.field(name).type, place.kind)}
+        # A column may have become wider and gone before anybody looked: then nobody has its values any more.
+        found = {name: place for name, place in placed.items() if name in fit or place.sure or place.late}
         for name, place in found.items():
             kind = rows.schema.field(name).type
-            if not widens(kind, place.kind):
+            if name not in fit:
                 raise ShapeUnknown(
                     f"The column {name} of {self.table} had values of the type {kind}, and the lake has {place.kind}.",
                     next_step="Its type was changed in a way that files in the lake cannot follow.",
@@ -103,7 +109,7 @@ class Shape:
         arrays = {place.lake: rows[name].cast(place.kind) for name, place in found.items()}
         arrays |= {name: rows[name] for name in rows.column_names if name in OWN_COLUMNS}
         fitted = rows.from_arrays(list(arrays.values()), names=list(arrays))
-        return Fitted(fitted, self.defaulted & {place.number for place in found.values()}, len(found) == len(told))
+        return Fitted(fitted, self.defaulted & {place.number for place in found.values()}, len(placed) == len(told))
 
     def _placed(self, told: Sequence[str], schema: pa.Schema) -> dict[str, Place]:
         chosen = self._chosen(told, schema)
@@ -114,7 +120,7 @@ class Shape:
             chosen = self._chosen(told, schema)
             if chosen is not None and not _same_names(told, chosen):
                 chosen = None
-        if chosen is None:
+        if chosen is None or not (self.known or [place.name for place in chosen] == list(told)):
             raise ShapeUnknown(
                 f"{self.table} had changes with the columns {', '.join(told)}, which cannot be told from later ones."
             )

@@ -30,7 +30,7 @@ from pyiceberg.types import (
 from thermocline.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.schema import Schema
 
@@ -130,6 +130,8 @@ class Layout:
     defaults: Mapping[int, Default] = field(default_factory=dict)
     renamed: int = 0
     """From which position on every row has columns of the names that they have now."""
+    begun: int = 0
+    """Where the columns were looked at first: rows from before may have had any."""
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Layout:
@@ -141,10 +143,11 @@ class Layout:
         }
         defaults = {
             number: Default(value, tuple(until) if until else None)
-            for number, (value, until) in by_number.pop("defaults").items()
+            for number, (value, until) in by_number["defaults"].items()
         }
-        by_number["dropped"] = {number: Dropped(*value) for number, value in by_number["dropped"].items()}
-        return cls(told.get("source", 0), **by_number, defaults=defaults, renamed=told.get("renamed", 0))
+        dropped = {number: Dropped(*value) for number, value in by_number["dropped"].items()}
+        source, renamed, begun = (told.get(key, 0) for key in ("source", "renamed", "begun"))
+        return cls(source, by_number["fields"], by_number["added"], dropped, defaults, renamed, begun)
 
     def told(self) -> dict[str, str]:
         """As a property."""
@@ -156,14 +159,16 @@ class Layout:
             "dropped": self.dropped,
             "defaults": defaults,
             "renamed": self.renamed,
+            "begun": self.begun,
         }
         return {COLUMNS: json.dumps(content)}
 
     @classmethod
-    def by_name(cls, source: int, columns: Iterable[SourceColumn], schema: Schema) -> Layout:
+    def by_name(cls, look: Look, schema: Schema) -> Layout:
         """For a history that has not been told numbers, or those of another table."""
         ids = {one.name: one.field_id for one in schema.fields}
-        return cls(source, {column.number: ids[column.name] for column in columns if column.name in ids})
+        fields = {column.number: ids[column.name] for column in look.columns if column.name in ids}
+        return cls(look.oid, fields, added=dict.fromkeys(fields, look.position), begun=look.position)
 
     def names(self, schema: Schema) -> dict[int, str]:
         """What each column is called in the lake."""
@@ -200,7 +205,7 @@ def following(name: str, schema: Schema, layout: Layout, look: Look) -> Followin
     columns, position = look.columns, look.position
     _require_names(name, columns)
     if layout.source != look.oid:
-        layout = Layout.by_name(look.oid, columns, schema)
+        layout = Layout.by_name(look, schema)
     fields = {one.field_id: one for one in schema.fields}
     renamed: dict[str, str] = {}
     widened: dict[str, IcebergType] = {}

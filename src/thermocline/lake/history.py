@@ -333,32 +333,29 @@ def resets(
 def open_or_create(
     catalog: Catalog,
     name: str,
-    source: int,
-    columns: Sequence[SourceColumn],
+    look: Look,
     *,
-    time_column: str,
     unit: str,
-    properties: Mapping[str, str],
+    chronotable: int,
     may_create: bool = True,
 ) -> History:
-    """The history table of a source, whose oid this is; made if it is not there and may be.
+    """The history table of a source, a ChronoTable or a RollUp of this number; made if it is not there and may be.
 
     One that is there has the columns that it had: see `History.follow`.
     """
     with answering(name):
-        return _open_or_create(catalog, name, source, columns, time_column, unit, properties, may_create)
+        return _open_or_create(catalog, name, look, unit, chronotable, may_create)
 
 
 def _open_or_create(
     catalog: Catalog,
     name: str,
-    source: int,
-    columns: Sequence[SourceColumn],
-    time_column: str,
+    look: Look,
     unit: str,
-    properties: Mapping[str, str],
+    chronotable: int,
     may_create: bool,
 ) -> History:
+    properties = {**look.names, CHRONOTABLE: str(chronotable)}
     try:
         table = catalog.load_table(name)
     except NoSuchTableError:
@@ -366,22 +363,23 @@ def _open_or_create(
             raise HistoryGone(f"{name} is not in the lake any more.") from None
         catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
         crash_point("lake.creating")
-        schema = _schema(columns)
-        spec = PartitionSpec(PartitionField(schema.find_field(time_column).field_id, 1000, _UNITS[unit], "_time"))
-        layout = Layout.by_name(source, columns, schema)
-        described = _PROPERTIES | dict(properties) | layout.told() | {TIME_COLUMN: time_column}
+        schema = _schema(look.columns)
+        time = schema.find_field(look.names[TIME_COLUMN]).field_id
+        spec = PartitionSpec(PartitionField(time, 1000, _UNITS[unit], "_time"))
+        layout = Layout.by_name(look, schema)
+        described = _PROPERTIES | properties | layout.told()
         try:
             table = catalog.create_table(name, schema, partition_spec=spec, properties=described)
         except TableAlreadyExistsError:
             table = catalog.load_table(name)
         else:
-            given = Layout.by_name(source, columns, table.schema())
+            given = Layout.by_name(look, table.schema())
             if given != layout:  # a catalog may number fields in its own way
                 with table.transaction() as transaction:
                     transaction.set_properties(given.told())
             return History(table)
     for key in (SOURCE, CHRONOTABLE):
-        renamed = key == SOURCE and Layout.of(table.properties).source == source
+        renamed = key == SOURCE and Layout.of(table.properties).source == look.oid
         if table.properties.get(key) != properties[key] and not renamed:
             told = table.properties.get(key, "a stranger")
             raise HistoryUnfit(f"{name} in the lake is the history of {told}, not of {properties[key]} ({key}).")
