@@ -227,7 +227,8 @@ def _late_rows(report: Report, on: Site) -> None:
                 "create_rollup": first,
                 many: partial(late, session, on.late, warm=True),
                 cold: partial(late, session, on.late),
-                one: partial(late, session, 1),
+                one: partial(late, session, 1, warm=True),
+                f"{one}, cold": partial(late, session, 1),
                 f"{on.late:,} late rows, a loop": partial(loop, session),
             },
             on.rounds,
@@ -235,6 +236,7 @@ def _late_rows(report: Report, on: Site) -> None:
     notes = {
         by_hand: f"the same aggregate of {on.rows:,} rows",
         many: "after others of the same minutes and devices",
+        one: "after another of the same minute and device",
         f"{on.late:,} late rows, a loop": bucketloop.NOTE,
     }
     for name, found in times.items():

@@ -206,7 +206,8 @@ def test_feed_chunks_and_rollups_are_shown(db: psycopg.Connection, dsn: str, tmp
     assert running["feed_up"] == 1
     assert running[f"feed_table_chunks{{{table}}}"] == running[f"chunks{{{table},active}}"] == chunks
     ask(db, "INSERT INTO m SELECT ts, id + 1000, v FROM m, generate_series(1, 50)")
-    ask(db, "UPDATE thermocline.stream SET moved_at = now() - interval '90 s'")
+    ask(db, "UPDATE thermocline.stream SET current_at = now() - interval '90 s'")
+    late = seen(dsn)
     ask(db, "UPDATE lakets._rollup_registry SET last_refreshed_at = now() - interval '1 hour'")
     ask(
         db,
@@ -219,17 +220,21 @@ def test_feed_chunks_and_rollups_are_shown(db: psycopg.Connection, dsn: str, tmp
     found = seen(dsn)
     assert found["feed_up"] == 0
     behind = one(db, "SELECT pg_current_wal_lsn() - position FROM thermocline.stream")
-    assert running["feed_lag_bytes"] < found["feed_lag_bytes"] <= behind
-    assert found["feed_log_kept_bytes"] >= found["feed_lag_bytes"]
-    assert found[f"feed_table_lag_bytes{{{table}}}"] >= found["feed_lag_bytes"]
-    assert 90 <= found["feed_lag_seconds"] < 690
+    assert running["feed_lag_bytes"] < late["feed_lag_bytes"] <= behind
+    assert late["feed_log_kept_bytes"] >= late["feed_lag_bytes"]
+    assert late[f"feed_table_lag_bytes{{{table}}}"] >= late["feed_lag_bytes"]
+    assert f"feed_table_lag_bytes{{{table}}}" not in found  # it is not in the stream
+    assert 90 <= late["feed_lag_seconds"] < 690
+    entries = one(db, "SELECT entries FROM thermocline.synced_table")
+    assert found[f"feed_table_entries{{{table}}}"] == entries == one(db, "SELECT count(*) / 51 FROM m")
+    assert 0 < found[f"feed_table_entries_per_second{{{table}}}"] <= entries / 60
     assert found[f"feed_table_chunks_covered{{{table}}}"] == one(db, "SELECT count(*) FROM thermocline.chunk_copy")
     assert (running[f"feed_table_set_aside{{{table}}}"], found[f"feed_table_set_aside{{{table}}}"]) == (0, 1)
     assert [found[f"chunks{{{table},{status}}}"] for status in ("active", "tiered", "dropped")] == [chunks - 1, 1, 0]
     assert found[f"chunks_refused{{{table},no_receipt}}"] == 1
     assert running["rollup_dirty_buckets{hourly}"] == 0 < found["rollup_dirty_buckets{hourly}"]
     assert 3600 <= found["rollup_staleness_seconds{hourly}"] < 4200
-    names = {name.partition("{")[0] for name in (*found, "work_stopped")}
+    names = {name.partition("{")[0] for name in (*found, *late, "work_stopped")}
     assert names == set(SEEN), "and there is no other"
 
 

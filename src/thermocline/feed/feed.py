@@ -285,7 +285,7 @@ class Feed:
     def _have_changed(self, tables: frozenset[int]) -> bool:
         """Whether they have other columns than those that the batch was read with."""
         now = {state.table.id: state.table for state in self.ledger.tables()} if tables else {}
-        return any(table in now and differ(self._read[table], now[table]) for table in tables)
+        return any(differ(self._read[table], now[table]) for table in tables & now.keys() & self._read.keys())
 
     def _worth_recording(self, batch: Batch, stream: Stream) -> bool:
         """Progress over a log that has nothing for us is recorded now and then only: each record is more log."""

@@ -25,20 +25,16 @@ UNION ALL
 SELECT x.name, '{}', x.value
 FROM thermocline.stream s LEFT JOIN pg_catalog.pg_replication_slots r ON r.slot_name = s.slot_name,
      LATERAL (VALUES ('feed_lag_bytes', greatest(0, pg_catalog.pg_current_wal_lsn() - s.position)),
-                     ('feed_lag_seconds', CASE WHEN pg_catalog.pg_current_wal_lsn() > s.position
-                                               THEN greatest(0, extract(epoch FROM pg_catalog.now() - s.moved_at)) ELSE 0 END),
+                     ('feed_lag_seconds', greatest(0, extract(epoch FROM pg_catalog.clock_timestamp() - s.current_at))),
                      ('feed_log_kept_bytes', pg_catalog.pg_current_wal_lsn() - r.restart_lsn)) x (name, value)
 WHERE x.value IS NOT NULL
 UNION ALL
-SELECT x.name, ARRAY[pg_catalog.format('%I.%I', r.schema_name, r.table_name)], x.value
-FROM thermocline.synced_table s JOIN thermocline.relation r ON r.id = s.chronotable_id,
-     LATERAL (VALUES ('feed_table_lag_bytes', greatest(0, pg_catalog.pg_current_wal_lsn() - s.committed_lsn)),
-                     ('feed_table_chunks', (SELECT count(*) FROM lakets._chunk_metadata m
-                                            WHERE m.chronotable_id = s.chronotable_id AND m.status <> 'dropped')),
-                     ('feed_table_chunks_covered', (SELECT count(*) FROM thermocline.chunk_copy k
-                                                    WHERE k.chronotable_id = s.chronotable_id)),
-                     ('feed_table_set_aside', (s.status = 'SKIPPED')::int)) x (name, value)
-WHERE s.status <> 'TERMINATED' AND x.value IS NOT NULL
+SELECT x.name, ARRAY[f.table_name], x.value
+FROM lakets.feed_status() f,
+     LATERAL (VALUES ('feed_table_lag_bytes', f.lag_bytes::float8), ('feed_table_entries', f.entries),
+                     ('feed_table_entries_per_second', f.rows_per_second), ('feed_table_chunks', f.chunks),
+                     ('feed_table_chunks_covered', f.covered), ('feed_table_set_aside', (f.status = 'SKIPPED')::int)) x (name, value)
+WHERE f.status <> 'TERMINATED' AND x.value IS NOT NULL
 UNION ALL
 SELECT 'chunks', ARRAY[t.name, x.status], count(m.id)
 FROM tables t CROSS JOIN unnest('{active, tiered, dropped}'::text[]) x (status)
