@@ -123,6 +123,13 @@ def test_many_schedulers_at_once_make_each_unit_once_w16(db: psycopg.Connection,
         hours_later(db, 2)
 
 
+def test_work_for_the_whole_database_has_no_schedules_of_tables(db: psycopg.Connection, stack: Stack) -> None:
+    table(db)
+    told = dict(ask(db, "SELECT kind, by_table FROM thermocline.schedule"))
+    assert told == {kind: job.targets is not None for kind, job in jobs(stack).items()}
+    refused(db, "SELECT lakets.schedule_set('prune', 'm', p_every => '1 day')", "prune is for the whole database")
+
+
 def test_a_table_of_its_own_schedule_and_one_that_is_switched_off(db: psycopg.Connection, scheduler: Scheduler) -> None:
     first, second = table(db), table(db, "n")
     ask(db, "SELECT lakets.schedule_set('partitions', 'n', p_every => '1 day')")

@@ -264,11 +264,6 @@ class Desk:
     ) -> None:
         """What is not given stays as it is."""
         require([kind])
-        if table is not None and self._jobs[kind].targets is None:
-            raise Refused(
-                f"{kind} is for the whole database, so it has no schedule of a table.",
-                next_step=f"thermocline schedules set {kind} ..., without --table.",
-            )
         if not (rule or window or no_window) and enabled is None:
             raise Refused(
                 f"Nothing is said that the schedule of {kind} should be set to.",

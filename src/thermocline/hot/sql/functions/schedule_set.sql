@@ -25,6 +25,10 @@ BEGIN
             USING HINT = format('The kinds are %s.', (SELECT string_agg(kind, ', ' ORDER BY kind)
                                                      FROM thermocline.schedule WHERE chronotable_id IS NULL));
     END IF;
+    IF p_table_name IS NOT NULL AND NOT v_all.by_table THEN
+        RAISE EXCEPTION '% is for the whole database, so it has no schedule of a table', p_kind
+            USING HINT = 'Set it without a table.';
+    END IF;
     IF p_table_name IS NOT NULL THEN
         v_table := lakets._chronotable_id(p_table_name, p_schema_name);
         PERFORM thermocline._require_owner(v_table);
