@@ -17,6 +17,7 @@ from harness.questions import ask, one
 from thermocline.config import HotSettings, Settings, WorkSettings
 from thermocline.gate import drop
 from thermocline.gate.drop import Result
+from thermocline.gate.lifecycle import Paused
 from thermocline.stack import Stack
 from thermocline.work import units
 from thermocline.work.job import Target
@@ -277,15 +278,95 @@ def test_a_chunk_whose_drop_is_stopped_halfway_is_attached_again(db: psycopg.Con
     assert ask(db, "TABLE thermocline.detaching") == []
 
 
-def test_a_table_that_is_dropped_while_its_unit_waits(db: psycopg.Connection, stack: Stack) -> None:
+def half_dropped(db: psycopg.Connection, dsn: str, monkeypatch: pytest.MonkeyPatch, table: str, policy: int) -> None:
+    """Its oldest chunk was detached by a worker that died right after."""
+    oid = one(db, "SELECT chunk_oid::bigint FROM lakets._chunk_metadata JOIN lakets._chronotable_registry t"
+              " ON t.id = chronotable_id WHERE table_name = %s ORDER BY range_start LIMIT 1", table)  # fmt: skip
+
+    def die(point: str) -> None:
+        if point == "drop.detached":
+            raise RuntimeError(point)
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(drop, "crash_point", die)
+        drop.drop_chunk(dsn, oid, gated=False, reason=f"retention policy {policy}: drop_after 3 days")
+    assert one(db, f"SELECT count(*) FROM {table}") == 5
+    assert one(db, "SELECT count(*) FROM thermocline.detaching") == 1
+
+
+def test_a_run_finishes_no_other_tables_drops(
+    db: psycopg.Connection, stack: Stack, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     days(db)
-    assert desk(stack).add("partitions", "m") is not None
-    assert desk(stack).add("partitions", "m") is None
+    days(db, "n")
+    ask(db, "SELECT lakets.add_retention_policy('m', '3 days')")
+    policy = one(db, "SELECT lakets.add_retention_policy('n', '3 days')")
+    half_dropped(db, dsn, monkeypatch, "n", policy)
+    desk(stack).add("retention", "m")
+    ask(db, "SELECT lakets.schedule_set('retention', p_enabled => false)")
+    assert did(stack, "retention") == {"done": 1}
+    assert one(db, "SELECT count(*) FROM m") == 3
+    assert one(db, "SELECT count(*) FROM thermocline.detaching") == 1
+    assert all(row[0].startswith("public.m_") for row in ask(db, "SELECT object FROM thermocline.audit"))
+    desk(stack).add("retention", "n")
+    assert did(stack, "retention") == {"done": 1}
+    assert one(db, "SELECT count(*) FROM n") == 3
+    lines = ask(db, "SELECT l ->> 'action' FROM thermocline.plan p, jsonb_array_elements(p.lines) l"
+                " WHERE p.object = 'public.n' ORDER BY 1")  # fmt: skip
+    assert lines == [("drop",), ("drop",), ("finish",)]
+
+
+def test_a_chunk_that_no_policy_wants_gone_any_more_comes_back(
+    db: psycopg.Connection, stack: Stack, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days(db)
+    days(db, "n")
+    policy = one(db, "SELECT lakets.add_retention_policy('n', '3 days')")
+    half_dropped(db, dsn, monkeypatch, "n", policy)
+    ask(db, "SELECT lakets.remove_retention_policy('n')")
+    assert did(stack, "partitions") == {"done": 2}
+    assert one(db, "SELECT count(*) FROM n") == 6
+    assert ask(db, "TABLE thermocline.detaching") == []
+
+
+def test_nobody_drops_by_hand_what_is_paused(db: psycopg.Connection, stack: Stack) -> None:
+    days(db)
+    ask(db, "SELECT lakets.add_retention_policy('m', '3 days')")
+    desk(stack).stop("destructive", "to look")
+    with pytest.raises(Paused, match=r"destructive is paused since .* to look") as refusal:
+        stack.lifecycle("m", on_spark=False).retention()
+    assert "work pause destructive --off" in refusal.value.next_step
+    assert one(db, "SELECT count(*) FROM m") == 6
+    desk(stack).go_on("destructive")
+    ended = stack.lifecycle("m", on_spark=False).retention()
+    assert [(line.verdict, line.reason) for line in ended] == [("dropped", "outright")] * 3
+
+
+def test_asking_for_what_waits_for_its_window_hurries_it(db: psycopg.Connection, stack: Stack) -> None:
+    table = days(db)
+    ask(db, "INSERT INTO thermocline.work_unit (kind, chronotable_id, schedule_id, not_before)"
+        " SELECT 'partitions', %s, id, now() + interval '1 h' FROM thermocline.schedule WHERE kind = 'partitions'",
+        table)  # fmt: skip
+    assert did(stack, "partitions") == {}
+    (waiting,) = ask(db, "SELECT id FROM thermocline.work_unit")[0]
+    assert desk(stack).add("partitions", "m") == (waiting, False)
+    assert did(stack, "partitions") == {"done": 1}
+
+
+def test_a_table_that_is_dropped_while_its_unit_waits(db: psycopg.Connection, stack: Stack) -> None:
+    table = days(db)
+    number, running = desk(stack).add("partitions", "m")
+    assert not running
+    assert desk(stack).add("partitions", "m") == (number, False)
     ask(db, "SELECT lakets.drop_chronotable('m')")
     assert did(stack, "partitions") == {"failed": 1}
     status, error, _ = unit(db, "partitions")
     assert status == "failed"
     assert "was dropped while its partitions work waited" in error
+    listed = {line.table: line.id for line in desk(stack).units()}
+    assert listed.keys() == {"", f"dropped table {table}"}
+    assert desk(stack).unit(listed[""])["table"] is None
+    assert desk(stack).unit(number)["table"] == f"dropped table {table}"
 
 
 def test_a_table_that_is_renamed_while_its_unit_waits(db: psycopg.Connection, stack: Stack) -> None:

@@ -127,6 +127,7 @@ def test_work_for_the_whole_database_has_no_schedules_of_tables(db: psycopg.Conn
     table(db)
     told = dict(ask(db, "SELECT kind, by_table FROM thermocline.schedule"))
     assert told == {kind: job.targets is not None for kind, job in jobs(stack).items()}
+    refused(db, "SELECT lakets.schedule_set('tier', p_every => '2000000000 days')", "work cannot be due every")
     refused(db, "SELECT lakets.schedule_set('prune', 'm', p_every => '1 day')", "prune is for the whole database")
 
 

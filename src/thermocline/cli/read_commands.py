@@ -26,9 +26,12 @@ def sql(
 
     Example: thermocline sql "SELECT count(*), min(ts) FROM readings"
     """
+    from thermocline.reads.moments import position_of  # with Spark's library and all
+
     call = Invocation(json=json, verbose=verbose)
+    at = None if as_of is None else position_of(as_of)
     with call.out.step("Starting Spark"):
         reader = call.stack.reader()
     with call.out.step("Asking both tiers"):
-        columns, rows = reader.answer(question, most, as_of)
+        columns, rows = reader.answer(question, most, at)
     call.out.table("rows", columns, rows)

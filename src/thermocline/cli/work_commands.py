@@ -115,8 +115,8 @@ def add(
     Example: thermocline work add retention --table readings
     """
     call, desk = _desk(json, verbose)
-    number = desk.add(kind, table)
-    call.out.facts("Asked for" if number else "It is waiting or running already", {"unit": number})
+    number, running = desk.add(kind, table)
+    call.out.facts("It is running already" if running else "Asked for", {"unit": number})
 
 
 def retry(number: Number, json: Json = False, verbose: Verbose = False) -> None:

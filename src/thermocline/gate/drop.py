@@ -25,7 +25,7 @@ from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from psycopg import Connection
 
@@ -45,6 +45,7 @@ _PENDING = Reason(
     "it is being detached, which an open transaction holds up",
     "It is finished in the next run, once that transaction has ended.",
 )
+_UNWANTED = Reason("not_due", "no policy asks for its removal any more", "Nothing to do.")
 _GONE = Reason("gone", "its table is not there any more", "Nothing to do if that was meant.")
 
 
@@ -90,8 +91,9 @@ def carry_out(
     patience: float = PATIENCE,
     fence: Fence | None = None,
 ) -> list[Outcome]:
-    """Finish what was begun, then drop what the plan says, each chunk in a transaction of its own."""
-    outcomes = recover(dsn, check_lake=check_lake, patience=patience, fence=fence)
+    """Finish what was begun and drop what is to go, by the plan alone, each chunk in a transaction of its own."""
+    begun = {line.chunk.chunk for line in plan if line.verdict is Verdict.FINISH}
+    outcomes = recover(dsn, only=begun, check_lake=check_lake, patience=patience, fence=fence)
     for line in plan:
         if line.verdict is Verdict.DROP:
             chunk = line.chunk
@@ -130,13 +132,26 @@ def drop_chunk(
 
 
 def recover(
-    dsn: str, *, check_lake: CheckLake | None = None, patience: float = PATIENCE, fence: Fence | None = None
+    dsn: str,
+    *,
+    only: Collection[int] | None = None,
+    check_lake: CheckLake | None = None,
+    patience: float = PATIENCE,
+    fence: Fence | None = None,
 ) -> list[Outcome]:
-    """Finish every drop that was begun and that nobody is working at: each chunk is dropped or attached again."""
+    """Finish drops that were begun and that nobody is at, all or only these: each chunk goes or is attached again.
+
+    One that no policy asks for any more is attached again, whoever comes by.
+    """
+    outcomes = []
     with _session(dsn, patience) as session:
-        begun = session.execute(query("drop_unfinished")).fetchall()
-        drops = [_Drop(session, chunk, gated, reason, check_lake, patience, fence) for chunk, gated, reason in begun]
-        return [outcome for drop in drops if (outcome := drop.resume())]
+        for chunk, gated, reason, wanted in session.execute(query("drop_unfinished")).fetchall():
+            if wanted and only is not None and chunk not in only:
+                continue  # its own table's run sees to it
+            drop = _Drop(session, chunk, gated, reason, check_lake, patience, fence)
+            if outcome := drop.resume(None if wanted else _UNWANTED):
+                outcomes.append(outcome)
+    return outcomes
 
 
 def merge_traps(dsn: str) -> None:
@@ -180,8 +195,8 @@ class _Drop:
         with self._alone() as alone:
             return self._begin() if alone else self._ended(Result.DEFERRED, _AT_IT)
 
-    def resume(self) -> Outcome | None:
-        """From wherever it was left; None if it had not come to anything."""
+    def resume(self, against: Reason | None = None) -> Outcome | None:
+        """From wherever it was left, unless something is known against it; None if it had not come to anything."""
         with self._alone() as alone:
             if not alone:
                 return self._ended(Result.DEFERRED, _AT_IT)
@@ -194,7 +209,7 @@ class _Drop:
                 return None
             if place["state"] == "pending" and not self._finalize(place):
                 return self._ended(Result.DEFERRED, _PENDING)
-            return self._finish()
+            return self._finish(against)
 
     def _begin(self) -> Outcome:
         against = self._look_at_lake() or self._verdict()
@@ -216,9 +231,9 @@ class _Drop:
             crash_point("drop.detached")
         return self._finish()
 
-    def _finish(self) -> Outcome:
+    def _finish(self, against: Reason | None = None) -> Outcome:
         """Of a detached chunk: gone for good, or attached again."""
-        against = self._look_at_lake() or self._trying(self._drop)
+        against = against or self._look_at_lake() or self._trying(self._drop)
         if against is None:
             crash_point("drop.done")
             return self._ended(Result.DROPPED)

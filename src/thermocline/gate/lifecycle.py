@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from psycopg import Connection
+
     from thermocline.gate.drop import Outcome
     from thermocline.gate.drop_plan import Planned
     from thermocline.gate.receipt import Comparison, Prover
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
 log = logs.get(__name__)
 # What a new receipt can mend.
 _PROVABLE = ("no_receipt", "receipt_stale", "changed_since_receipt", "rewritten", "columns_changed", "lake_changed")
+
+
+class Paused(Refused):
+    """Nothing is dropped while destructive work is paused."""
+
+    code = "gate.paused"
+    next_step_by_default = "`thermocline work pause` shows what is paused, and by whom."
 
 
 @dataclass(frozen=True)
@@ -155,10 +164,23 @@ class Lifecycle:
         residents = {one.oid: one for one in self._residents()}
         if dry_run:
             return [_foretold(self._line(one)) for one in self.plan_retention()]
+        with connect(self._dsn) as session:
+            self._unless_paused(session)
         self.refresh_rollups()
-        begun = drop.recover(self._dsn, check_lake=self._prover.look, patience=self._patience)
+        begun = {one.chunk.chunk for one in self.plan_retention() if one.verdict is Verdict.FINISH}
+        look, fence = self._prover.look, self._unless_paused
+        ended = drop.recover(self._dsn, only=begun, check_lake=look, patience=self._patience, fence=fence)
         self.prove_due(self.plan_retention(), news)
-        return self.carry_out(self.plan_retention(), begun=begun, residents=residents)
+        return self.carry_out(self.plan_retention(), begun=ended, residents=residents, fence=fence)
+
+    def _unless_paused(self, session: Connection) -> None:
+        """Nobody drops anything while destructive work is paused, whether by a node or by hand."""
+        row = session.execute(query("lifecycle_paused")).fetchone()
+        if row:
+            what, who, since, why = row
+            said = f"Nothing is dropped: {what} is paused since {since:%Y-%m-%d %H:%M:%S} UTC by {who}"
+            step = f"`thermocline work pause {what} --off` ends the pause."
+            raise Paused(f"{said}: {why}." if why else f"{said}.", next_step=step)
 
     def prove_due(self, plan: Sequence[Planned], news: News = lambda _: None) -> None:
         """A receipt for each chunk of the plan that stays for want of one."""
@@ -180,12 +202,13 @@ class Lifecycle:
         look = self._prover.look
         carried = drop.carry_out(self._dsn, plan, check_lake=look, patience=self._patience, fence=fence)
         lines = {one.chunk.chunk: self._line(one) for one in plan}
+        outright = {one.chunk.chunk for one in plan if not one.chunk.gated}
         for outcome in (*begun, *carried):
             chunk = outcome.chunk
             if chunk not in lines and chunk in residents:
                 lines[chunk] = residents[chunk].line("finish", "begun", "its drop had been begun", "Nothing to do.")
             if chunk in lines:
-                lines[chunk] = _ended(lines[chunk], outcome)
+                lines[chunk] = _ended(lines[chunk], outcome, outright=chunk in outright)
         return sorted(lines.values(), key=lambda line: line.range_start)
 
     def refresh_rollups(self) -> None:
@@ -252,8 +275,11 @@ def _foretold(line: ChunkLine) -> ChunkLine:
     )
 
 
-def _ended(line: ChunkLine, outcome: Outcome) -> ChunkLine:
-    said = outcome.reason or Reason("proven", line.message, "Nothing to do.")
+def _ended(line: ChunkLine, outcome: Outcome, *, outright: bool) -> ChunkLine:
+    step = "Nothing to do."
+    said = outcome.reason or (
+        Reason("outright", line.message, step) if outright else Reason("proven", line.message, step)
+    )
     return replace(line, verdict=str(outcome.result), reason=said.code, message=said.message, next_step=said.next_step)
 
 

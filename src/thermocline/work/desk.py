@@ -13,7 +13,7 @@ from thermocline.hot import names
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.work import units
-from thermocline.work.jobs import lane, require
+from thermocline.work.jobs import KINDS, UnknownKind, lane, require
 from thermocline.work.schedule import BadSchedule, Rule
 from thermocline.work.units import Status, Wanted
 
@@ -149,8 +149,8 @@ class Desk:
             raise NoSuchUnit(f"There is no work unit {number}.")
         return row
 
-    def add(self, kind: str, table: str | None = None) -> int | None:
-        """Ask for work now, whatever its window says; None if the same is open already."""
+    def add(self, kind: str, table: str | None = None) -> tuple[int, bool]:
+        """Ask for work now, whatever its window says: the number of its unit, and whether that runs already."""
         require([kind])
         job = self._jobs[kind]
         if (job.targets is None) != (table is None):
@@ -165,7 +165,11 @@ class Desk:
                 row = session.execute("SELECT lakets._chronotable_id(%s, %s)", [name, schema]).fetchone()
                 number = row[0] if row else None
             wanted = Wanted(kind, number, destructive=job.destructive, lane=lane(job, number))
-            return units.enqueue(session, wanted)
+            while True:  # the same one, which is open, may end between two looks
+                if (made := units.enqueue(session, wanted)) is not None:
+                    return made, False
+                if same := session.execute(query("work_hurry"), {"kind": kind, "table": number}).fetchone():
+                    return same[0], same[1]
 
     def retry(self, number: int) -> None:
         """Let it be tried again at once."""
@@ -211,8 +215,11 @@ class Desk:
         return self._switch("work_go_on", what, why)
 
     def _switch(self, statement: str, what: str, why: str) -> bool:
-        if what not in (DESTRUCTIVE, EVERYTHING):
-            require([what])
+        if what not in (DESTRUCTIVE, EVERYTHING, *KINDS):
+            raise UnknownKind(
+                f"There is no kind of work called {what!r}.",
+                next_step=f"Say {DESTRUCTIVE}, {EVERYTHING}, or one of {', '.join(KINDS)}.",
+            )
         with self._session() as session:
             row = session.execute(query(statement), {"what": what, "why": why}).fetchone()
         return bool(row and row[0])

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from thermocline.errors import ThermoclineError
+from thermocline.gate import drop
 from thermocline.hot import rollups
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
@@ -58,6 +59,7 @@ class Partitions:
     def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
         """Make them."""
         claim.check()
+        drop.recover(self._stack.dsn, only=())  # what no policy wants gone any more is attached again
         done = self._stack.maintain(plan.target.table)
         failed = [found for one in done for found in one.findings if found.failed]
         if failed:

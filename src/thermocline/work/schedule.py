@@ -11,6 +11,7 @@ from cronsim import CronSim, CronSimError
 from thermocline.errors import Refused
 
 _WINDOW = re.compile(r"(runs|pauses) (\d{1,2}:\d{2})-(\d{1,2}:\d{2})")
+_LONGEST = timedelta(days=366)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _EVERY = re.compile(r"(\d+(?:\.\d+)?) ?(s|m|h|d)(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?)?")
 
@@ -40,6 +41,8 @@ class Rule:
             raise BadSchedule("A schedule has either an interval or a cron line.")
         if self.every is not None and self.every < timedelta(seconds=1):
             raise BadSchedule(f"Work cannot be due every {self.every}: a second is the least.")
+        if self.every is not None and self.every > _LONGEST:
+            raise BadSchedule(f"Work cannot be due every {self.every}: {_LONGEST.days} days are the most.")
         if self.cron is not None:
             self._after(datetime.now(UTC))
 
@@ -81,7 +84,10 @@ class Window:
 def parse_every(text: str) -> timedelta:
     """As 30s, 5m, 2 hours or 1d."""
     found = _EVERY.fullmatch(text.strip().lower())
-    every = timedelta(**{_UNITS[found[2]]: float(found[1])}) if found else None
+    try:
+        every = timedelta(**{_UNITS[found[2]]: float(found[1])}) if found else None
+    except OverflowError:
+        every = timedelta.max
     if every is None:
         raise BadSchedule(f"{text!r} is no interval.")
     Rule(every).check()

@@ -37,9 +37,9 @@ BEGIN
         RAISE EXCEPTION 'the schedule of % has either p_every or p_cron, not both', p_kind
             USING HINT = 'Give one of them.';
     END IF;
-    IF p_every < interval '1 second' OR extract(month FROM p_every) <> 0 OR extract(year FROM p_every) <> 0 THEN
+    IF p_every < interval '1 second' OR p_every > interval '366 days' OR extract(month FROM p_every) <> 0 OR extract(year FROM p_every) <> 0 THEN
         RAISE EXCEPTION 'work cannot be due every %', p_every
-            USING HINT = 'Give a second or more, in days, hours, minutes and seconds; months are for p_cron.';
+            USING HINT = 'Give a second or more and 366 days or less, in days, hours, minutes and seconds; months are for p_cron.';
     END IF;
     IF p_cron !~ '^\S+( \S+){4}$' THEN
         RAISE EXCEPTION '% is no cron line', quote_literal(p_cron)

@@ -1,7 +1,7 @@
 -- Units, the newest first: those of a status, a kind or a table, if asked for; otherwise all that are open or broken, and the newest
 -- that ended.
-SELECT u.id, u.kind, CASE WHEN u.chronotable_id IS NULL THEN '' ELSE coalesce(pg_catalog.format('%%I.%%I', r.schema_name, r.table_name),
-                                                                             'dropped table ' || u.chronotable_id) END,
+SELECT u.id, u.kind, CASE WHEN u.chronotable_id IS NULL THEN '' WHEN r.id IS NULL THEN 'dropped table ' || u.chronotable_id
+                        ELSE pg_catalog.format('%%I.%%I', r.schema_name, r.table_name) END,
        u.scope, u.status, u.attempt, u.max_attempts, u.owner,
        CASE WHEN u.status = 'claimed' THEN u.lease_until WHEN u.status = 'pending' THEN u.not_before ELSE u.ended_at END,
        u.last_error

@@ -1,5 +1,6 @@
 -- Everything about a unit.
-SELECT u.id, u.kind, pg_catalog.format('%%I.%%I', r.schema_name, r.table_name) AS "table", u.scope, u.status, u.destructive, u.attempt,
+SELECT u.id, u.kind, CASE WHEN r.id IS NOT NULL THEN pg_catalog.format('%%I.%%I', r.schema_name, r.table_name)
+                          WHEN u.chronotable_id IS NOT NULL THEN 'dropped table ' || u.chronotable_id END AS "table", u.scope, u.status, u.destructive, u.attempt,
        u.max_attempts, u.owner, u.lease_epoch, u.lease_until, u.not_before, u.made_at, u.made_by, u.claimed_at, u.ended_at, u.last_error,
        u.lane, u.payload, u.result, u.plan_id, p.policy, p.lines AS plan
 FROM thermocline.work_unit u
