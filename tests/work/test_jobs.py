@@ -311,6 +311,7 @@ def test_a_run_finishes_no_other_tables_drops(
     desk(stack).add("retention", "n")
     assert did(stack, "retention") == {"done": 1}
     assert one(db, "SELECT count(*) FROM n") == 3
+    assert one(db, "SELECT count(*) FROM lakets._policy_registry WHERE last_run_at IS NOT NULL") == 2
     lines = ask(db, "SELECT l ->> 'action' FROM thermocline.plan p, jsonb_array_elements(p.lines) l"
                 " WHERE p.object = 'public.n' ORDER BY 1")  # fmt: skip
     assert lines == [("drop",), ("drop",), ("finish",)]
@@ -338,7 +339,9 @@ def test_nobody_drops_by_hand_what_is_paused(db: psycopg.Connection, stack: Stac
     assert "work pause destructive --off" in refusal.value.next_step
     assert one(db, "SELECT count(*) FROM m") == 6
     desk(stack).go_on("destructive")
+    assert one(db, "SELECT last_run_at FROM lakets.show_retention_policy('m')") is None
     ended = stack.lifecycle("m", on_spark=False).retention()
+    assert one(db, "SELECT last_run_at FROM lakets.show_retention_policy('m')") is not None
     assert [(line.verdict, line.reason) for line in ended] == [("dropped", "outright")] * 3
 
 

@@ -143,7 +143,13 @@ class Lifecycle:
                 continue
             line = self._verified(one, news)
             lines.append(self._tiered(one, line) if line.verdict == "proven" else line)
+        if not dry_run:
+            self._ran("tiering")
         return lines
+
+    def _ran(self, policy: str) -> None:
+        with connect(self._dsn) as session:
+            session.execute(query("policy_ran"), {"table": self._name, "schema": self._schema, "kind": policy})
 
     def _tiered(self, resident: _Resident, proven: ChunkLine) -> ChunkLine:
         try:
@@ -209,6 +215,7 @@ class Lifecycle:
                 lines[chunk] = residents[chunk].line("finish", "begun", "its drop had been begun", "Nothing to do.")
             if chunk in lines:
                 lines[chunk] = _ended(lines[chunk], outcome, outright=chunk in outright)
+        self._ran("retention")
         return sorted(lines.values(), key=lambda line: line.range_start)
 
     def refresh_rollups(self) -> None:

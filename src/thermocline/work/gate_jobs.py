@@ -39,6 +39,12 @@ class _GateJob:
         on_spark = compares and not self._stack.settings.work.in_process
         return self._stack.lifecycle(target.table or "", on_spark=on_spark)
 
+    def _ran(self, target: Target, policy: str) -> None:
+        """There was nothing to do: that is a run, too."""
+        schema, name = names.split(target.table or "")
+        with connect(self._stack.dsn, autocommit=True) as session:
+            session.execute(query("policy_ran"), {"table": name, "schema": schema, "kind": policy})
+
     def _paced(self, target: Target, claim: Claim) -> Callable[[str], None]:
         """Before each comparison: is the unit still ours, and does the budget have the chunk's bytes?"""
         sizes = {chunk.chunk: chunk.bytes for chunk in self._stack.chunks(target.table or "")}
@@ -98,6 +104,7 @@ class Tier(_GateJob):
     def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
         """Compare, then flag."""
         if not plan.steps:
+            self._ran(plan.target, "tiering")
             return {"chunks": []}
         return _told(self._gate(plan.target, compares=True).tier(news=self._paced(plan.target, claim)))
 
@@ -136,6 +143,7 @@ class Retention(_GateJob):
         steps: tuple[Lifecycle | None, Sequence[Planned]] = plan.steps or (None, ())
         gate, planned = steps
         if gate is None or not any(one.verdict in _ACTS for one in planned):
+            self._ran(plan.target, "retention")
             return {"chunks": [asdict(line) for line in plan.lines]}
         lines = gate.carry_out(planned, fence=claim.fence)
         dropped = [line.chunk for line in lines if line.verdict == "dropped"]

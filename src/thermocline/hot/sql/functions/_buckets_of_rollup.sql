@@ -15,7 +15,7 @@ BEGIN
         RAISE EXCEPTION 'the RollUp % reads a column of time that its source no longer has: %',
             (SELECT g.name FROM lakets._rollup_registry g WHERE g.id = p_rollup_id),
             (SELECT quote_ident(g.source_time_column) FROM lakets._rollup_registry g WHERE g.id = p_rollup_id)
-            USING HINT = 'Rename the column back, or drop the RollUp and make it anew.';
+            USING HINT = 'Rename the column back, or drop the RollUp and make it anew: its buckets whose rows have left PostgreSQL are lost then.';
     END IF;
 END
 $$;

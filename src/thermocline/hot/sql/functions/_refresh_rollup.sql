@@ -68,7 +68,8 @@ BEGIN
             RAISE EXCEPTION 'cannot refresh the RollUp %: its source is no longer as its query has it (%)', v_rollup.name,
                 CASE WHEN SQLSTATE = 'P0002' THEN format('%s has no column %s', v_rollup.source_oid::regclass,
                                                          quote_ident(v_rollup.source_time_column)) ELSE SQLERRM END
-                USING HINT = format('Rename the column back, or SELECT lakets.drop_rollup(%L) and make it anew.', v_rollup.name);
+                USING HINT = format('Rename the column back, or SELECT lakets.drop_rollup(%L) and make it anew. Its buckets whose rows have'
+                                    ' left PostgreSQL are lost then.', v_rollup.name);
     END;
     IF v_keys IS NOT NULL THEN
         PERFORM thermocline._recompute_keys(p_id, v_keys);

@@ -13,15 +13,12 @@ BEGIN
            pg_current_wal_lsn() - r.restart_lsn AS kept, r.confirmed_flush_lsn - r.restart_lsn AS pinned,
            (SELECT setting::numeric * 1024 * 1024 FROM pg_settings WHERE name = 'max_slot_wal_keep_size') AS most
     INTO v_slot
-    FROM thermocline.stream s LEFT JOIN pg_replication_slots r ON r.slot_name = s.slot_name;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
+    FROM (SELECT) one LEFT JOIN thermocline.stream s ON true LEFT JOIN pg_replication_slots r ON r.slot_name = s.slot_name;
     SELECT a.pid, a.xact_start INTO v_oldest FROM pg_stat_activity a
     WHERE a.backend_xid IS NOT NULL AND a.datname = current_database() ORDER BY a.xact_start LIMIT 1;
 
     RETURN QUERY SELECT r.alarm, r.message, r.next_step FROM (VALUES
-        ('slot_missing', NOT v_slot.there, format('the replication slot %s is gone', v_slot.slot_name),
+        ('slot_missing', v_slot.slot_name IS NOT NULL AND NOT v_slot.there, format('the replication slot %s is gone', v_slot.slot_name),
          '`thermocline feed resync --yes` makes a new one and copies every resident chunk.'),
         ('slot_lost', v_slot.wal_status = 'lost', format('the replication slot %s was invalidated', v_slot.slot_name),
          '`thermocline feed resync --yes` makes a new one and copies every resident chunk.'),
