@@ -130,7 +130,7 @@ def retry(number: Number, json: Json = False, verbose: Verbose = False) -> None:
 
 
 def cancel(number: Number, json: Json = False, verbose: Verbose = False) -> None:
-    """Cancel a unit. One that runs is taken from its worker, which writes nothing more of it.
+    """Cancel a unit. One that runs is taken from its worker, which drops nothing more and ends soon.
 
     Example: thermocline work cancel 42
     """
