@@ -104,6 +104,7 @@ def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
     parts["options"] = f"{parts.get('options', '')} {OPTIONS}".strip()
     try:
         session = psycopg.connect(make_conninfo(**parts), autocommit=autocommit)
+        _without_transaction_timeout(session)
     except psycopg.OperationalError as error:
         raise _classified(error, dsn) from error
     except (psycopg.Error, ValueError) as error:
@@ -115,9 +116,16 @@ def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
             f"PostgreSQL at {where(dsn)} is version {major}; Thermocline needs {OLDEST_MAJOR} to {NEWEST_MAJOR}.",
             next_step="Upgrade the server, or unset hot.dsn to use the embedded one.",
         )
-    session.execute(NO_TRANSACTION_TIMEOUT)
-    session.commit()
     return session
+
+
+def _without_transaction_timeout(session: psycopg.Connection) -> None:
+    try:
+        session.execute(NO_TRANSACTION_TIMEOUT)
+        session.commit()
+    except BaseException:
+        session.close()
+        raise
 
 
 def _classified(error: psycopg.OperationalError, dsn: str) -> Unreachable | PasswordRejected | Misconfigured | Busy:

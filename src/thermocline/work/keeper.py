@@ -55,7 +55,8 @@ class Keeper:
     def remove(self, claim: Claim) -> None:
         """It has ended."""
         with self._lock:
-            self._held.pop(claim.unit.id, None)
+            if self._held.get(claim.unit.id) is claim:  # and not a later one of the same unit
+                del self._held[claim.unit.id]
 
     @property
     def held(self) -> list[Claim]:

@@ -10,23 +10,36 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg import errors as pg
 from psycopg.types.json import Jsonb
 
+from thermocline import log as logs
 from thermocline import meters
 from thermocline.errors import ThermoclineError
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
+from thermocline.work.plain import plain, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from psycopg import Connection
 
+log = logs.get(__name__)
 LEASE = 120.0
 _STAMPED_ID, _STAMPED_EPOCH = "lifecycle.work-unit-id", "lifecycle.work-unit-epoch"
 # A lane that two claim at once goes to one of them; the other one looks again.
 _LANE_TRIES = 5
+# What an ending meets that PostgreSQL, or the driver before it, does not take, however often it is tried.
+_UNWRITABLE = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    pg.ProgramLimitExceeded,
+    TypeError,
+    ValueError,
+    RecursionError,
+)
 
 
 class LeaseLost(ThermoclineError):
@@ -105,6 +118,8 @@ class Claim:
         """The table that it is for, once that is known; for those who watch."""
         self.seconds = 0.0
         """How long it took, once it has ended."""
+        self.written: Ending | None = None
+        """How it has ended in the database, where that is not how it was to end."""
         self._dsn = dsn
         self._deadline = since + lease
         self._lost = threading.Event()
@@ -166,7 +181,7 @@ class Claim:
         To be called in the transaction of every step that cannot be taken back.
         """
         self.check()
-        row = session.execute(query("work_fence"), self._names()).fetchone()
+        row = session.execute(query("work_fence"), self.names).fetchone()
         if row is None:
             self.lose()
             raise LeaseLost(f"Work unit {self.unit.id}, epoch {self.unit.epoch}, has been taken over.")
@@ -193,7 +208,9 @@ class Claim:
         if end(session, [(self, ending)]):
             raise LeaseLost(f"Work unit {self.unit.id}, epoch {self.unit.epoch}, was taken over before it ended.")
 
-    def _names(self) -> dict[str, Any]:
+    @property
+    def names(self) -> dict[str, Any]:
+        """What a statement needs to find out whether it is still ours."""
         return {"id": self.unit.id, "epoch": self.unit.epoch, "owner": self.owner}
 
 
@@ -234,7 +251,10 @@ def claim(
 
 
 def renew(session: Connection, claims: Sequence[Claim], *, lease: float = LEASE) -> None:
-    """A new lease for those that are still ours; the others learn that they are lost."""
+    """A new lease for those that are still ours; the others learn that they are lost.
+
+    One whose row somebody has locked keeps the lease that it has, and no other waits for it.
+    """
     if not claims:
         return
     since = time.monotonic()
@@ -244,18 +264,47 @@ def renew(session: Connection, claims: Sequence[Claim], *, lease: float = LEASE)
         "epochs": [one.unit.epoch for one in claims],
         "lease": timedelta(seconds=lease),
     }
-    ours = {number for (number,) in session.execute(query("work_renew"), values)}
+    ours = {(number, epoch): renewed for number, epoch, renewed in session.execute(query("work_renew"), values)}
     for one in claims:
-        if one.unit.id in ours:
-            one.renewed(since + lease)
-        else:
+        renewed = ours.get((one.unit.id, one.unit.epoch))
+        if renewed is None:
             one.lose()
+        elif renewed:
+            one.renewed(since + lease)
 
 
 def end(session: Connection, endings: Sequence[tuple[Claim, Ending]]) -> list[Claim]:
-    """Write down how claims of one owner ended, in one statement; returns those that are not ours any more."""
+    """Write down how claims of one owner ended, in one statement; returns those that are not ours any more.
+
+    Where the database refuses what one of them says, each is written by itself, and that one as failed.
+    The session must be in autocommit.
+    """
     if not endings:
         return []
+    try:
+        ours = _finish(session, endings)
+    except _UNWRITABLE:
+        ours = set()
+        for claim, ending in endings:
+            ours |= _finish_alone(session, claim, ending)
+    lost = [claim for claim, _ in endings if (claim.unit.id, claim.unit.epoch) not in ours]
+    for claim in lost:
+        claim.lose()
+    return lost
+
+
+def _finish_alone(session: Connection, claim: Claim, ending: Ending) -> set[tuple[int, int]]:
+    try:
+        return _finish(session, [(claim, ending)])
+    except _UNWRITABLE as error:
+        said = f"It ended as {ending.status}, but what it said could not be written down: {type(error).__name__}."
+        log.exception("ending not written", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
+        claim.written = Ending(Status.FAILED, error=said)
+        return _finish(session, [(claim, claim.written)])
+
+
+def _finish(session: Connection, endings: Sequence[tuple[Claim, Ending]]) -> set[tuple[int, int]]:
+    """Numbers and epochs of those that were ours."""
     values = {
         "owner": endings[0][0].owner,
         "ids": [claim.unit.id for claim, _ in endings],
@@ -263,14 +312,10 @@ def end(session: Connection, endings: Sequence[tuple[Claim, Ending]]) -> list[Cl
         "statuses": [str(ending.status) for _, ending in endings],
         "delays": [timedelta(seconds=ending.delay) for _, ending in endings],
         "counts": [ending.counts for _, ending in endings],
-        "errors": [ending.error for _, ending in endings],
-        "results": [Jsonb(ending.result) if ending.result is not None else None for _, ending in endings],
+        "errors": [plain_text(ending.error) if ending.error is not None else None for _, ending in endings],
+        "results": [Jsonb(plain(ending.result)) if ending.result is not None else None for _, ending in endings],
     }
-    ours = {number for (number,) in session.execute(query("work_finish"), values)}
-    lost = [claim for claim, _ in endings if claim.unit.id not in ours]
-    for claim in lost:
-        claim.lose()
-    return lost
+    return {(number, epoch) for number, epoch in session.execute(query("work_finish"), values)}
 
 
 def bury(session: Connection) -> dict[int, str]:

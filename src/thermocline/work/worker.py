@@ -25,6 +25,7 @@ from thermocline.work import backoff, pacing, units
 from thermocline.work.batch import UNTOUCHED, Batch, Pace
 from thermocline.work.job import Hopeless, Target
 from thermocline.work.keeper import Keeper
+from thermocline.work.plain import plain
 from thermocline.work.units import Ending, Halted, LeaseLost, Status
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ class TableGone(Hopeless):
 
 @dataclass
 class Tally:
-    """What a node has done; `running` are the units that it is at."""
+    """What a node has done; `running` are the claims that it is at."""
 
     ended: dict[str, int] = field(default_factory=dict)
-    running: dict[int, str] = field(default_factory=dict)
+    running: dict[Claim, str] = field(default_factory=dict)
     lost: int = 0
     last_error: str | None = None
 
@@ -99,6 +100,7 @@ class Worker:
         self._wall_clock = wall_clock
         self.owner = owner or new_owner()
         self._stop = stop or threading.Event()
+        self._over = threading.Event()  # the worker's own: with it only its threads end
         self._lock = threading.Lock()
         self._buried_at = float("-inf")
         self._batches = [Batch() for _ in range(settings.concurrency)]
@@ -112,26 +114,32 @@ class Worker:
     def run(self, *, once: bool = False, grace: float = GRACE) -> Tally:
         """Until stopped, or with `once` until nothing is due. What is not finished in time is handed back."""
         with self._keeper:
-            threads = [
-                threading.Thread(target=self._serve, args=(once, batch), name=f"work-{number}", daemon=True)
-                for number, batch in enumerate(self._batches)
-            ]
-            for thread in threads:
-                thread.start()
-            while any(thread.is_alive() for thread in threads) and not self._stop.wait(_LOOK):
-                self._relieve([batch for batch in self._batches if batch.stuck])
-            self._finish(threads, grace)
+            threads: list[threading.Thread] = []
+            try:
+                for number, batch in enumerate(self._batches):
+                    thread = threading.Thread(
+                        target=self._serve, args=(once, batch), name=f"work-{number}", daemon=True
+                    )
+                    thread.start()
+                    threads.append(thread)
+                while any(thread.is_alive() for thread in threads) and not self._stop.wait(_LOOK):
+                    self._relieve([batch for batch in self._batches if batch.stuck])
+            finally:  # whatever it was: no thread goes on beside those of the next worker
+                self._over.set()
+                self._finish(threads, grace)
         self.tally.lost = self._keeper.lost
         return self.tally
 
     def _relieve(self, batches: Sequence[Batch]) -> None:
         """What waits behind a unit that takes long goes back, so that whoever is free can do it."""
-        try:
-            for batch in batches:
+        for batch in batches:
+            try:
                 with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
                     self._settle(session, batch)
-        except ThermoclineError as error:
-            log.warning("units wait behind another one", code=error.code, message=error.message)
+            except ThermoclineError as error:
+                log.warning("units wait behind another one", code=error.code, message=error.message)
+            except Exception:  # the next look may do better
+                log.exception("units wait behind another one")
 
     def _finish(self, threads: Sequence[threading.Thread], grace: float) -> None:
         deadline = time.monotonic() + grace
@@ -148,20 +156,37 @@ class Worker:
 
     def _hand_back(self, claims: Sequence[Claim]) -> None:
         """Of work that does not come to a check: from now on the fence refuses it, and somebody else may begin."""
+        back = Ending(Status.PENDING, error="its node was stopped", counts=False)
         try:
             with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
-                for claim in claims:
-                    log.warning("unit handed back", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
-                    claim.end(session, Ending(Status.PENDING, error="its node was stopped", counts=False))
-                    claim.leave()
+                lost = units.end(session, [(claim, back) for claim in claims])
         except ThermoclineError as error:
             log.warning("units not handed back", message=error.message)
+            return
+        except Exception:  # the leases run out
+            log.exception("units not handed back")
+            return
+        for claim in claims:
+            claim.leave()
+            said = "lease lost" if claim in lost else "unit handed back"
+            log.warning(said, unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
+
+    @property
+    def _stopping(self) -> bool:
+        return self._stop.is_set() or self._over.is_set()
+
+    def _rest(self, seconds: float) -> bool:
+        """Whether it is over before or after so long."""
+        until = time.monotonic() + seconds
+        while not self._stopping and (left := until - time.monotonic()) > 0:
+            self._stop.wait(min(left, _LOOK))
+        return self._stopping
 
     # ---- one thread ----------------------------------------------------------------------------
 
     def _serve(self, once: bool, batch: Batch) -> None:
         tries = 0
-        while not self._stop.is_set() or not batch.empty:
+        while not self._stopping or not batch.empty:
             try:
                 with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
                     self._settle(session, batch)
@@ -172,20 +197,21 @@ class Worker:
                 tries += 1
                 self.tally.last_error = error.message
                 log.warning("database not reached", code=error.code, message=error.message)
-                if self._stop.wait(min(self._settings.poll * tries, 30)):
+                if self._rest(min(self._settings.poll * tries, 30)):
                     time.sleep(min(self._settings.poll, 1))  # what has ended is still to be written down
             except Exception as error:  # a node goes on, whatever it meets
                 self.tally.last_error = masked(f"{type(error).__name__}: {error}")
                 log.exception("unexpected")
                 if once:
                     return
-                self._stop.wait(self._settings.poll)
+                if self._rest(self._settings.poll):
+                    time.sleep(min(self._settings.poll, 1))
 
     def _serve_session(self, session: Connection, once: bool, batch: Batch) -> bool:
         """Claim and run; true when there is nothing more to do."""
         light = [kind for kind, job in self._jobs.items() if job.job_class is None]
         pace = Pace()
-        while not self._stop.is_set():
+        while not self._stopping:
             self._bury(session)
             began = time.monotonic()
             done = worked = self._claim_and_run(session, light, batch, pace.most)
@@ -197,7 +223,7 @@ class Worker:
             if not worked and once:
                 return True
             if not worked:
-                self._stop.wait(self._settings.poll)
+                self._rest(self._settings.poll)
         return True
 
     def _bury(self, session: Connection) -> None:
@@ -219,7 +245,7 @@ class Worker:
             self._keeper.add(claim)
         batch.fill(claims)
         # Once the session is gone nothing more is begun: a unit that cannot be ended would only fail.
-        while not self._stop.is_set() and not session.closed and (begun := batch.begin()):
+        while not self._stopping and not session.closed and (begun := batch.begin()):
             batch.ended(begun, self._run(session, begun))
         self._settle(session, batch)
         return len(claims)
@@ -237,12 +263,13 @@ class Worker:
             raise
         for claim, ending in endings:
             self._keeper.remove(claim)
+            written = claim.written or ending
             if claim in lost:
                 log.warning("lease lost", unit=claim.unit.id, epoch=claim.unit.epoch, kind=claim.unit.kind)
                 self._tell(claim, ending, "lost")
-            elif ending is not UNTOUCHED:
-                back = "retry" if ending.counts else "handed back"
-                self._tell(claim, ending, back if ending.status is Status.PENDING else str(ending.status))
+            elif written is not UNTOUCHED:
+                back = "retry" if written.counts else "handed back"
+                self._tell(claim, written, back if written.status is Status.PENDING else str(written.status))
 
     def _tell(self, claim: Claim, ending: Ending, outcome: str) -> None:
         """Count how an attempt ended, for the tally and for those who watch."""
@@ -260,7 +287,7 @@ class Worker:
         """The job of a unit; whatever goes wrong in it becomes the unit's ending."""
         unit = claim.unit
         began = time.monotonic()
-        self.tally.running[unit.id] = unit.kind
+        self.tally.running[claim] = unit.kind
         told = {
             "unit": unit.id,
             "epoch": unit.epoch,
@@ -293,7 +320,7 @@ class Worker:
                 outcome=str(ending.status),
                 error=ending.error,
             )
-            self.tally.running.pop(unit.id, None)
+            self.tally.running.pop(claim, None)
             if ending.error is not None:
                 self.tally.last_error = ending.error
             return ending
@@ -312,9 +339,9 @@ class Worker:
         crash_point("work.planned")
         number = self._store(session, job, plan, claim)
         crash_point("work.plan_stored")
-        result = job.execute(plan, claim)
+        result: dict[str, Any] = plain(job.execute(plan, claim))
         if number is not None:
-            session.execute(query("work_end_plan"), {"plan": number, "outcome": Jsonb(result)})
+            session.execute(query("work_end_plan"), claim.names | {"plan": number, "outcome": Jsonb(result)})
         return result
 
     def _target(self, session: Connection, claim: Claim) -> Target:

@@ -14,4 +14,4 @@ SET status = o.status, lease_until = NULL, not_before = pg_catalog.now() + o.del
     last_error = CASE WHEN o.status = 'pending' THEN coalesce(o.error, u.last_error) ELSE o.error END, result = o.result,
     ended_at = CASE WHEN o.status <> 'pending' THEN pg_catalog.now() END
 FROM ours o WHERE u.id = o.id
-RETURNING u.id;
+RETURNING u.id, u.lease_epoch;
