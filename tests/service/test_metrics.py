@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -140,7 +141,9 @@ def test_retention_is_counted_by_table(db: psycopg.Connection, dsn: str, tmp_pat
     ask(db, "SELECT lakets.add_retention_policy('m', '2 days')")
     with lake.feeding():
         before = counted()
+        deadline = time.monotonic() + 300
         while not one(db, "SELECT count(*) FROM thermocline.audit WHERE action = 'drop_chunk'"):
+            assert time.monotonic() < deadline, "it did not come to that"
             ask(db, "DELETE FROM thermocline.schedule_run WHERE kind = 'retention'")
             ask(db, "UPDATE thermocline.work_unit SET not_before = now(), attempt = 0 WHERE status = 'pending'")
             Node(stack, kinds=["retention"]).once()
@@ -236,6 +239,11 @@ def test_feed_chunks_and_rollups_are_shown(db: psycopg.Connection, dsn: str, tmp
     assert 3600 <= found["rollup_staleness_seconds{hourly}"] < 4200
     names = {name.partition("{")[0] for name in (*found, *late, "work_stopped")}
     assert names == set(SEEN), "and there is no other"
+
+
+def test_a_database_that_cannot_be_read_is_not_up(db: psycopg.Connection, dsn: str) -> None:
+    ask(db, "ALTER TABLE thermocline.work_unit RENAME TO elsewhere")
+    assert seen(dsn) == {"database_up": 0}
 
 
 def test_without_a_database_only_that_is_said() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from prometheus_client import CollectorRegistry
 
 from harness import prometheus
 from harness.crash_servers import crash_server
@@ -16,6 +17,7 @@ from harness.lakes import NOON, Lake
 from harness.processes import Command, finished
 from harness.questions import ask, one
 from service.watching import Running, asked, log_lines, metrics, until
+from thermocline.service.http import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,6 +83,35 @@ def test_it_works_answers_and_stops_without_spark(db: psycopg.Connection, comman
     assert (dropped["unit"], dropped["epoch"], dropped["plan"]) == unit
     assert (dropped["table"], dropped["outcome"], dropped["error"]) == ("public.m", "done", None)
     assert dropped["seconds"] > 0
+
+
+def test_it_is_not_ready_while_nothing_can_be_claimed(db: psycopg.Connection, command: Command, start: Start) -> None:
+    """The table of units is away: everybody who asks gets an answer, and it is told why; then it goes on by itself."""
+    running = start(command)
+    running.wait_until_ready()
+    ask(db, "ALTER TABLE thermocline.work_unit RENAME TO elsewhere")
+    until(lambda: running.readiness()["parts"]["worker"]["state"] == "degraded")
+    said = running.readiness()
+    assert not said["ready"]
+    assert "thermocline.work_unit" in said["parts"]["worker"]["why"]
+    assert metrics(running.url)["database_up"] == 0
+    ask(db, "ALTER TABLE thermocline.elsewhere RENAME TO work_unit")
+    until(lambda: running.readiness()["parts"]["worker"]["state"] == "running")
+    assert running.readiness()["parts"]["worker"]["restarts"] == 0
+
+
+def test_a_host_that_is_not_there_is_a_wrong_setting(command: Command) -> None:
+    refused = command.run("run", "--host", "no-such-host.invalid", "--port", "0", "--json")
+    assert refused.json["error"]["code"] == "config.invalid", refused
+    assert "no-such-host.invalid" in refused.json["error"]["message"]
+
+
+def test_a_question_that_fails_is_answered() -> None:
+    def fails() -> tuple[bool, dict[str, Any]]:
+        raise RuntimeError("nobody thought of it")
+
+    with Watch("127.0.0.1", 0, CollectorRegistry(), healthy=fails, ready=fails) as watch:
+        assert asked(f"{watch.url}/readyz") == (500, "That failed; the log says more.\n")
 
 
 def test_ctrl_c_ends_it_and_a_taken_address_is_refused(command: Command, start: Start) -> None:

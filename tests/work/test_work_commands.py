@@ -70,6 +70,18 @@ def test_once_does_what_is_due_and_says_what(command: Command, table: int, db: p
     assert found["result"]["dropped"] == dropped
 
 
+def test_once_that_cannot_claim_says_so(command: Command, table: int, db: psycopg.Connection) -> None:
+    """The scheduler makes the unit; every claim of it fails."""
+    ask(db, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE division_by_zero; END $$")  # fmt: skip
+    ask(db, "CREATE TRIGGER refuse BEFORE UPDATE ON thermocline.work_unit FOR EACH ROW EXECUTE FUNCTION refuse()")
+    ended = command.run("work", "--once", "--json")
+    assert ended.code == 1
+    assert ended.json["ended"] == {}
+    assert ended.json["last_error"].startswith("DivisionByZero")
+    assert "What was due is done" not in command.run("work", "--once").out
+
+
 def test_a_failing_unit_is_told_retried_and_cancelled(command: Command, table: int, db: psycopg.Connection) -> None:
     ask(db, "UPDATE lakets._chronotable_registry SET chunk_interval = '1 microsecond'")
     ended = command.run("work", "--once", "--kinds", "partitions")
@@ -109,6 +121,11 @@ def test_a_running_unit_is_taken_from_its_worker(command: Command, table: int, d
     [
         (["work", "--kinds", "partitions,nothing"], 3, "no kind of work called 'nothing'"),
         (["work", "--concurrency", "0"], 2, "'--concurrency'"),
+        (["work", "--once", "--kinds", ","], 3, "No kind of work is named"),
+        (["work", "--once", "--kinds", ""], 3, "No kind of work is named"),
+        (["work", "list", "--limit", "99999999999999999999"], 2, "'--limit'"),
+        (["work", "show", "99999999999999999999"], 2, "'number'"),
+        (["plans", "99999999999999999999"], 2, "'number'"),
         (["work", "add", "nothing"], 3, "no kind of work called 'nothing'"),
         (["work", "add", "retention"], 3, "retention is for one table"),
         (["work", "add", "prune", "--table", "m"], 3, "prune is for the whole database"),

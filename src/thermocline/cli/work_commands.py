@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from thermocline.work.desk import Desk
     from thermocline.work.worker import Tally
 
-Number = Annotated[int, typer.Argument(min=1, help="The number of a unit, as `thermocline work list` shows it.")]
+_LARGEST = 2**63 - 1
+Number = Annotated[
+    int, typer.Argument(min=1, max=_LARGEST, help="The number of a unit, as `thermocline work list` shows it.")
+]
 Kind = Annotated[str | None, typer.Option("--kind", help="Only this kind of work.")]
 OfTable = Annotated[str | None, typer.Option("--table", help="Only this table, as readings or plant.readings.")]
-Most = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+Most = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="At most so many.")]
 _TOLD = ("row_count", "drop_position")
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 
@@ -36,7 +39,7 @@ def work(
 ) -> None:
     """Run a node: it makes the work that is due and does it, until Ctrl-C or SIGTERM. Start more for more capacity.
 
-    What runs when it is told to stop is finished or handed back. With --once, exit code 1 says that a unit failed.
+    What runs when it is told to stop is finished or handed back. With --once, exit code 1 says that not all is done.
 
     Example: thermocline work --once --kinds partitions,refresh
     """
@@ -45,16 +48,18 @@ def work(
     from thermocline.work.node import Node
 
     call = Invocation(json=json, verbose=verbose)
-    chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()] if kinds else None
+    chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()] if kinds is not None else None
     node = Node(call.stack, kinds=chosen, concurrency=concurrency)
     for told in (signal.SIGTERM, signal.SIGINT):
         signal.signal(told, lambda *_: node.stop())
     if once:
         with call.out.step("Doing what is due"):
             tally = node.once()
-        _ended(call, "What was due is done" if not tally.broken else "Not all of it is done", tally)
+        left = tally.broken or tally.trouble
+        _ended(call, "Not all of it is done" if left else "What was due is done", tally)
         if tally.broken:
             call.out.say("`thermocline work list` shows what failed, and why.")
+        if left:
             raise typer.Exit(ExitCode.FAILED)
         return
     with call.out.step("The node is running; Ctrl-C ends it"):
@@ -217,7 +222,7 @@ def reset_schedule(
 
 
 def plans(
-    number: Annotated[int | None, typer.Argument(min=1, help="Only this plan, with its lines.")] = None,
+    number: Annotated[int | None, typer.Argument(min=1, max=_LARGEST, help="Only this plan, with its lines.")] = None,
     kind: Kind = None,
     table: OfTable = None,
     most: Most = 50,

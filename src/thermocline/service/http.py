@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from thermocline import log as logs
-from thermocline.errors import Busy
+from thermocline.errors import Busy, Misconfigured
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ class Watch:
         )
         try:
             self._server = _Server(host, port, handler)
+        except (socket.gaierror, UnicodeError) as error:
+            raise Misconfigured(
+                f"The service cannot listen at {host}: there is no such host.",
+                next_step="Correct service.host, or `thermocline run --host`: an address of this machine.",
+            ) from error
         except OSError as error:
             raise AddressTaken(f"The service cannot listen at {host}:{port}: {error.strerror or error}.") from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
@@ -77,6 +82,7 @@ class Watch:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -101,17 +107,23 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        if path == "/metrics":
-            self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.registry))
-        elif path in self.answers:
-            good, said = self.answers[path]()
-            status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-            self._send(status, "application/json", json.dumps(said, default=str).encode() + b"\n")
-        else:
-            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"There are /healthz, /readyz and /metrics.\n")
+        try:
+            answer = self._answer(self.path.partition("?")[0])
+        except Exception:  # whoever asks is told, rather than left without an answer
+            log.exception("request failed")
+            answer = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"That failed; the log says more.\n")
+        self._send(*answer)
 
     do_HEAD = do_GET  # noqa: N815 (the library's name)
+
+    def _answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
+        if path == "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.registry)
+        if path in self.answers:
+            good, said = self.answers[path]()
+            status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+            return status, "application/json", json.dumps(said, default=str).encode() + b"\n"
+        return HTTPStatus.NOT_FOUND, "text/plain", b"There are /healthz, /readyz and /metrics.\n"
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)

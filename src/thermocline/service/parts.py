@@ -84,6 +84,9 @@ class WorkerPart:
     def run(self, stop: threading.Event, tell: Tell) -> None:
         """Until told to stop; what runs then is finished or handed back."""
         timeout = self._stack.settings.hot.connect_timeout
-        worker = Worker(self._stack.dsn, jobs(self._stack), self._settings, timeout=timeout, stop=stop)
-        tell(State.RUNNING, "")
+
+        def told(trouble: str | None) -> None:
+            tell(State.RUNNING if trouble is None else State.DEGRADED, trouble or "")
+
+        worker = Worker(self._stack.dsn, jobs(self._stack), self._settings, timeout=timeout, stop=stop, told=told)
         worker.run(grace=self._grace)

@@ -6,12 +6,14 @@ import threading
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from prometheus_client import ProcessCollector
 
 from thermocline import log as logs
 from thermocline import meters
 from thermocline.errors import ThermoclineError
 from thermocline.hot.connection import connect
+from thermocline.masking import masked
 from thermocline.service.http import Watch
 from thermocline.service.parts import FeedPart, SchedulerPart, WorkerPart
 from thermocline.service.state import DatabaseState
@@ -99,4 +101,6 @@ class Service:
                 session.execute("SELECT 1")
         except ThermoclineError as error:
             return error.message
+        except psycopg.Error as error:
+            return masked(f"{type(error).__name__}: {error}".splitlines()[0])
         return None

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import psycopg
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -13,6 +14,7 @@ from thermocline import log as logs
 from thermocline.errors import ThermoclineError
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
+from thermocline.masking import masked
 from thermocline.meters import PREFIX
 
 if TYPE_CHECKING:
@@ -69,8 +71,8 @@ class DatabaseState(Collector):
         families = _families()
         try:
             rows, skew = self._read()
-        except ThermoclineError as error:
-            log.warning("metrics not read", code=error.code, message=error.message)
+        except (ThermoclineError, psycopg.Error) as error:
+            log.warning("metrics not read", message=masked(str(error)))
             families["database_up"].add_metric([], 0)
             yield families["database_up"]
             return

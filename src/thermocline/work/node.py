@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from thermocline import log as logs
 from thermocline.errors import ThermoclineError
 from thermocline.work.desk import Desk
-from thermocline.work.jobs import jobs, require
+from thermocline.work.jobs import UnknownKind, jobs, require
 from thermocline.work.scheduler import TICK, Scheduler
 from thermocline.work.worker import GRACE, Worker
 
@@ -25,6 +25,8 @@ class Node:
     """Makes what is due and does what is there, until it is stopped."""
 
     def __init__(self, stack: Stack, *, kinds: Sequence[str] | None = None, concurrency: int | None = None) -> None:
+        if kinds is not None and not kinds:
+            raise UnknownKind("No kind of work is named.")
         require(kinds or ())
         settings = stack.settings.work
         if concurrency is not None:
@@ -32,7 +34,7 @@ class Node:
         every = jobs(stack)
         timeout = stack.settings.hot.connect_timeout
         self._scheduler = Scheduler(stack.dsn, every, timeout=timeout)
-        self.worker = Worker(stack.dsn, every, settings, kinds=kinds or None, timeout=timeout)
+        self.worker = Worker(stack.dsn, every, settings, kinds=kinds, timeout=timeout)
         self._stop = threading.Event()
 
     def stop(self) -> None:

@@ -66,6 +66,8 @@ class Tally:
     running: dict[Claim, str] = field(default_factory=dict)
     lost: int = 0
     last_error: str | None = None
+    trouble: str | None = None
+    """Why nothing could be claimed, if that is how it was the last time."""
 
     @property
     def broken(self) -> int:
@@ -92,12 +94,15 @@ class Worker:
         timeout: int = 10,
         stop: threading.Event | None = None,
         wall_clock: Callable[[], float] = time.time,
+        told: Callable[[str | None], None] = lambda _trouble: None,
     ) -> None:
+        """`told` learns why nothing can be claimed, and with None that something can."""
         self._dsn = dsn
         self._jobs = {kind: job for kind, job in jobs.items() if kinds is None or kind in kinds}
         self._settings = settings
         self._timeout = timeout
         self._wall_clock = wall_clock
+        self._told = told
         self.owner = owner or new_owner()
         self._stop = stop or threading.Event()
         self._over = threading.Event()  # the worker's own: with it only its threads end
@@ -195,17 +200,27 @@ class Worker:
                         return
             except (Unreachable, Busy) as error:
                 tries += 1
-                self.tally.last_error = error.message
+                self._cannot(error.message)
                 log.warning("database not reached", code=error.code, message=error.message)
                 if self._rest(min(self._settings.poll * tries, 30)):
                     time.sleep(min(self._settings.poll, 1))  # what has ended is still to be written down
             except Exception as error:  # a node goes on, whatever it meets
-                self.tally.last_error = masked(f"{type(error).__name__}: {error}")
+                said = error.message if isinstance(error, ThermoclineError) else f"{type(error).__name__}: {error}"
+                self._cannot(masked((said.strip().splitlines() or [type(error).__name__])[0]))
                 log.exception("unexpected")
                 if once:
                     return
                 if self._rest(self._settings.poll):
                     time.sleep(min(self._settings.poll, 1))
+
+    def _cannot(self, why: str) -> None:
+        self.tally.last_error = why
+        self._trouble(why)
+
+    def _trouble(self, why: str | None) -> None:
+        self.tally.trouble = why
+        if not self._stopping:  # a thread that comes to its end late says nothing of the next worker
+            self._told(why)
 
     def _serve_session(self, session: Connection, once: bool, batch: Batch) -> bool:
         """Claim and run; true when there is nothing more to do."""
@@ -220,6 +235,7 @@ class Worker:
                 heavy = [kind for kind, job in self._jobs.items() if job.job_class == job_class]
                 with pacing.seat(session, job_class) as seat:
                     worked = self._claim_and_run(session, heavy, batch) if seat is not None else 0
+            self._trouble(None)
             if not worked and once:
                 return True
             if not worked:
@@ -241,6 +257,7 @@ class Worker:
         if not kinds:
             return 0
         claims = units.claim(session, self.owner, kinds, self._dsn, most=most, lease=self._settings.lease)
+        self._trouble(None)
         for claim in claims:
             self._keeper.add(claim)
         batch.fill(claims)
