@@ -13,6 +13,7 @@ from thermocline.work import units
 from thermocline.work.units import Claim, Ending, LeaseLost, Status, Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import psycopg
@@ -22,14 +23,11 @@ ROWS = pa.table({"n": pa.array([1], pa.int64())})
 
 
 @pytest.fixture
-def lake(dsn: str, tmp_path: Path) -> Lake:
-    return Lake.of(dsn, tmp_path / "home")
-
-
-def table_of(lake: Lake) -> Table:
-    with lake.stack.catalog() as catalog:
+def table(dsn: str, tmp_path: Path) -> Iterator[Table]:
+    """Of a catalog that is open as long as it is used."""
+    with Lake.of(dsn, tmp_path / "home").stack.catalog() as catalog:
         catalog.create_namespace_if_not_exists("public")
-        return catalog.create_table_if_not_exists("public.outside", ROWS.schema)
+        yield catalog.create_table_if_not_exists("public.outside", ROWS.schema)
 
 
 def summaries(table: Table) -> list[dict[str, str]]:
@@ -52,9 +50,8 @@ def claimed(db: psycopg.Connection, dsn: str, owner: str) -> Claim:
 
 
 def test_d15_a_commit_whose_worker_died_before_it_could_say_so_is_found_and_not_made_again(
-    db: psycopg.Connection, dsn: str, lake: Lake
+    db: psycopg.Connection, dsn: str, table: Table
 ) -> None:
-    table = table_of(lake)
     other = units.enqueue(db, Wanted("outside", scope="another"))
     units.enqueue(db, Wanted("outside"))
     done = claimed(db, dsn, "first")
@@ -71,8 +68,9 @@ def test_d15_a_commit_whose_worker_died_before_it_could_say_so_is_found_and_not_
     assert table.scan().to_arrow().num_rows == 2, "one effect of each unit"
 
 
-def test_d1_the_commit_of_a_worker_that_was_overtaken_is_refused(db: psycopg.Connection, dsn: str, lake: Lake) -> None:
-    table = table_of(lake)
+def test_d1_the_commit_of_a_worker_that_was_overtaken_is_refused(
+    db: psycopg.Connection, dsn: str, table: Table
+) -> None:
     units.enqueue(db, Wanted("outside"))
     zombie = claimed(db, dsn, "zombie")
     ask(db, "UPDATE thermocline.work_unit SET lease_until = now() WHERE status = 'claimed'")

@@ -25,7 +25,7 @@ from thermocline.work import backoff, pacing, units
 from thermocline.work.batch import UNTOUCHED, Batch, Pace
 from thermocline.work.job import Hopeless, Target
 from thermocline.work.keeper import Keeper
-from thermocline.work.plain import plain
+from thermocline.work.plain import plain, plain_text
 from thermocline.work.units import Ending, Halted, LeaseLost, Status
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class Worker:
                 ending = self._after_failure(claim, _said(error))
             except Exception as error:  # one unit's failure is that unit's alone
                 log.exception("unexpected")
-                ending = self._after_failure(claim, masked(f"{type(error).__name__}: {error}"))
+                ending = self._after_failure(claim, masked(plain_text(f"{type(error).__name__}: {error}")))
             else:
                 ending = Ending(Status.DONE, result=result)
             claim.seconds = time.monotonic() - began
@@ -406,4 +406,4 @@ class Worker:
 
 
 def _said(error: ThermoclineError) -> str:
-    return masked(f"{error.message} {error.next_step} ({error.code})")
+    return masked(plain_text(f"{error.message} {error.next_step} ({error.code})"))
