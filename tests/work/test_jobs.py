@@ -54,7 +54,7 @@ def days(db: psycopg.Connection, name: str = "m", count: int = 6) -> int:
 
 
 def did(stack: Stack, *kinds: str) -> dict[str, int]:
-    return Node(stack, kinds=kinds).once().ended
+    return Node(stack, kinds=kinds or None).once().ended
 
 
 def unit(db: psycopg.Connection, kind: str) -> tuple[Any, ...]:
