@@ -30,6 +30,7 @@ LEASE = 2.0
 WATCHED = """
 CREATE SEQUENCE happened;
 CREATE TABLE claimed (n bigint DEFAULT nextval('happened'), unit bigint, epoch bigint, owner text);
+CREATE TABLE begun (unit bigint);
 CREATE TABLE effect (n bigint DEFAULT nextval('happened'), unit bigint, epoch bigint, owner text);
 CREATE FUNCTION note_claim() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -61,7 +62,10 @@ class Effect:
             os.kill(os.getpid(), signal.SIGKILL)
         if payload.get("fails"):
             raise RuntimeError("it fails each time")
-        time.sleep(payload.get("seconds", 0))
+        if seconds := payload.get("seconds"):
+            with claim.fenced() as session:
+                session.execute("INSERT INTO begun VALUES (%s)", [claim.unit.id])
+            time.sleep(seconds)
         with claim.fenced() as session:
             values = (claim.unit.id, claim.unit.epoch, claim.owner)
             session.execute("INSERT INTO effect (unit, epoch, owner) VALUES (%s, %s, %s)", values)

@@ -32,10 +32,6 @@ def nodes() -> Iterator[ExitStack]:
         yield held
 
 
-# A unit that is claimed and whose plan is written: its node is at it.
-BEGUN = "SELECT FROM thermocline.work_unit WHERE status = 'claimed' AND plan_id IS NOT NULL"
-
-
 def started(nodes: ExitStack, dsn: str, owner: str, **options: Any) -> Node:
     node = Node(dsn, owner=owner, **options)
     nodes.callback(node.end)
@@ -196,7 +192,7 @@ def test_long_work_keeps_its_lease(db: psycopg.Connection, dsn: str, nodes: Exit
 def test_a_stopped_node_finishes_what_it_is_at(db: psycopg.Connection, dsn: str, nodes: ExitStack) -> None:
     fill(db, 5, {"seconds": 1})
     node = started(nodes, dsn, "one", concurrency=1)
-    until(lambda: ask(db, BEGUN))
+    until(lambda: ask(db, "TABLE begun"))
     node.send(signal.SIGTERM)
     assert json.loads(node.wait())["ended"] == {"done": 1}
     assert counts(db) == {"done": 1, "pending": 4}
@@ -207,7 +203,7 @@ def test_a_stopped_node_hands_back_what_takes_too_long(db: psycopg.Connection, d
     """At once and without using up an attempt; what the old one still does is refused by the fence."""
     fill(db, 1, {"seconds": 15})
     node = started(nodes, dsn, "one", grace=0.3)
-    until(lambda: ask(db, BEGUN))
+    until(lambda: ask(db, "TABLE begun"))
     node.send(signal.SIGTERM)
     node.wait(15)
     assert ask(db, "SELECT status, attempt, last_error FROM thermocline.work_unit") == [
