@@ -23,6 +23,7 @@ class Nothing:
 
     kind: ClassVar[str] = "nothing"
     targets: ClassVar[str | None] = None
+    serves: ClassVar[str] = "nobody"
     job_class: ClassVar[str | None] = None
     destructive: ClassVar[bool] = False
 

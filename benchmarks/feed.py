@@ -1,8 +1,8 @@
-"""The feed's numbers: a backlog drained beside its peers, the first copy, COPY beside the feed, the workers' memory."""
+"""The feed's numbers: a backlog drained beside its peers, the first copy, COPY beside it, memory, other traffic."""
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import psutil
-import psycopg
 
-from benchmarks import ground
+from benchmarks import feed_traffic, ground
 from benchmarks.frame import Report, Seconds, Times, interleave, progress, shown, timed
 from benchmarks.ground import PER_TRANSACTION
 from benchmarks.peers import debezium, recvlogical
-from benchmarks.peers.backlog import Backlog
 from thermocline.feed.on_spark import Carrier
 from thermocline.hot import bulk
 from thermocline.lake.tasks import OnSpark
@@ -28,25 +26,37 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from benchmarks.ground import Ground
+    from benchmarks.peers.backlog import Backlog
 
 _ROUNDS = 3
 _SAMPLE_SECONDS = 0.05
 
 
 def run() -> Report:
-    """All parts on one server and one Spark session; BENCH_CHANGES makes them smaller while they are worked at."""
+    """All parts on one server and one Spark session.
+
+    BENCH_CHANGES makes them smaller while they are worked at, and BENCH_PARTS names those that are to run, by commas.
+    """
     changes = ground.size("BENCH_CHANGES", 4_000_000)
     report = Report("feed")
-    debezium.prepare()
-    with ground.prepared() as prepared:
-        with report.part("drain"):
-            _drain(report, prepared, changes)
-        with report.part("first copy"):
-            _first_copy(report, prepared, changes * 5 // 4)
-        with report.part("COPY beside the feed"):
-            _ingest(report, prepared, changes)
-        with report.part("memory"):
-            _memory(report, prepared, changes)
+    with ground.prepared() as on:
+        parts: dict[str, Callable[[], None]] = {
+            "drain": lambda: _drain(report, on, changes),
+            "first copy": lambda: _first_copy(report, on, changes * 5 // 4),
+            "COPY beside the feed": lambda: _ingest(report, on, changes),
+            "memory": lambda: _memory(report, on, changes),
+            "many tables": lambda: feed_traffic.spread(report, on, changes // 2),
+            "shadow mode": lambda: feed_traffic.shadow(report, on, changes // 8),
+            "updates and deletes": lambda: feed_traffic.updates(report, on, changes // 4),
+            "one row in a transaction": lambda: feed_traffic.single_rows(report, on, changes // 10),
+            "latency": lambda: feed_traffic.latency(report, on),
+            "200 synced tables": lambda: feed_traffic.many_tables(report, on),
+            "two workers": lambda: feed_traffic.workers(report, on, changes),
+        }
+        chosen = [name for name in os.environ.get("BENCH_PARTS", "").split(",") if name] or list(parts)
+        for name in chosen:
+            with report.part(name):
+                parts[name]()
     return report
 
 
@@ -55,6 +65,7 @@ def run() -> Report:
 
 def _drain(report: Report, on: Ground, changes: int) -> None:
     """Every round has a backlog of its own, which all of them read: the feed's slot goes on, its peers' are copies."""
+    debezium.prepare()
     on.make_table("m", 2 * changes)  # as many as the largest part writes
     on.run("SELECT lakets.enable_sync('m')")
     on.insert("m", PER_TRANSACTION)
@@ -66,7 +77,7 @@ def _drain(report: Report, on: Ground, changes: int) -> None:
 
     def feed(_made: Backlog) -> Seconds:
         with on.stack.feed() as service, _first_batch() as first:
-            took = timed(lambda: service.drain(lambda _: None))
+            took = timed(lambda: service.drain())
         streaming.append(on.committed_at("m") - first[0])
         return Seconds(took)
 
@@ -78,7 +89,7 @@ def _drain(report: Report, on: Ground, changes: int) -> None:
     taken: dict[str, list[float]] = {}
     for number in range(_ROUNDS):
         before = on.lake_rows("m")
-        with _backlog(on, changes) as made:
+        with feed_traffic.backlog(on, "m", changes, lambda: on.insert("m", changes)) as made:
             for name in list(contenders)[:: -1 if number % 2 else 1]:
                 took = timed(partial(contenders[name], made))
                 taken.setdefault(name, []).append(took)
@@ -112,21 +123,6 @@ def _first_batch() -> Iterator[list[float]]:
 
     with patch.object(Carrier, "carry", noted):
         yield began
-
-
-@contextmanager
-def _backlog(on: Ground, changes: int) -> Iterator[Backlog]:
-    """Changes of the synced table, with a publication and a slot for the peers before them."""
-    name = f"peers_{secrets.token_hex(6)}"
-    on.run(
-        f"CREATE PUBLICATION {name} FOR TABLE m WITH (publish_via_partition_root = true)",
-        f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')",
-    )
-    try:
-        progress(f"  writing {changes:,} changes ...")
-        yield Backlog(on.dsn, changes, name, name, on.insert("m", changes))
-    finally:
-        on.run(f"SELECT pg_drop_replication_slot('{name}')", f"DROP PUBLICATION {name}")
 
 
 # ---- the first copy --------------------------------------------------------------------------
@@ -173,15 +169,6 @@ def _ingest(report: Report, on: Ground, rows: int) -> None:
     blocks = on.copy_blocks(rows)
     lags: list[float] = []
 
-    def ingest(table: str) -> float:
-        began = time.perf_counter()
-        with psycopg.connect(on.dsn) as session:
-            for block in blocks:
-                with session.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
-                    copy.write(block)
-                session.commit()
-        return time.perf_counter() - began
-
     def quiet(call: Callable[[], float]) -> Callable[[], Seconds]:
         def called() -> Seconds:
             on.run("TRUNCATE apart", "CHECKPOINT")
@@ -190,20 +177,20 @@ def _ingest(report: Report, on: Ground, rows: int) -> None:
         return called
 
     def stopped() -> float:
-        took = ingest("m")
+        took = on.copy("m", blocks)
         on.drain()
         return took
 
     def running() -> float:
         with on.feeding():
             began = time.perf_counter()
-            took = ingest("m")
+            took = on.copy("m", blocks)
             on.wait_for_lake("m")
             lags.append((time.perf_counter() - began) / took)
         return took
 
-    ingest("apart")
-    contenders = {"not synced": lambda: ingest("apart"), "feed stopped": stopped, "feed running": running}
+    on.copy("apart", blocks)
+    contenders = {"not synced": lambda: on.copy("apart", blocks), "feed stopped": stopped, "feed running": running}
     times = interleave({name: quiet(call) for name, call in contenders.items()}, _ROUNDS)
     for name, found in times.items():
         report.show_times(f"COPY of {rows:,} rows: {name}", found, _rate(rows, found))

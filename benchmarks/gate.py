@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
-from benchmarks import ground
+from benchmarks import gate_many, ground, recompute, way_back
 from benchmarks.frame import Report, Seconds, Times, interleave, progress, shown, timed
+from benchmarks.jdbc import SUMS, from_postgres
 from benchmarks.users import users
 from thermocline.gate.drop import Result, drop_chunk
 from thermocline.lake.catalogs import LAKE
@@ -25,22 +25,12 @@ _RECEIPTS = 5
 _QUIET_DROPS = 5
 _BUSY_DROPS = 5
 _SETTLE_SECONDS = 3.0
-_SUMS = (
-    "count(*)",
-    "sum(CAST(unix_micros(ts) AS double))",
-    "sum(sensor)",
-    "sum(v1)",
-    "sum(v2)",
-    "sum(n)",
-    "sum(length(tag))",
-    "sum(CAST(hash(tag) AS long))",
-)
 _DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 _OWN_SUMS = ("sum(CAST(_lsn AS double))", "sum(_seq)", "sum(length(_change_type))")
 
 
 def run() -> Report:
-    """All parts on one table of chunks with a million rows each; BENCH_CHUNK makes them smaller meanwhile."""
+    """Chunks of a million rows each; BENCH_CHUNK makes them smaller meanwhile. Then the way back, and many chunks."""
     rows = ground.size("BENCH_CHUNK", 1_000_000)
     report = Report("gate")
     with ground.prepared(per_day=rows) as on:
@@ -58,6 +48,13 @@ def run() -> Report:
                 _quiet_drop(report, on, prover, chunks[:_QUIET_DROPS])
             with report.part("drop among users"):
                 _busy_drop(report, on, prover, chunks[_QUIET_DROPS:])
+        on.run("SELECT lakets.drop_chronotable('m')")
+        way_back.measure(report, on)
+        recompute.measure(report, on)
+        with report.part("receipts of many chunks"):
+            gate_many.receipts_of_small_chunks(report, on)
+        with report.part("verdicts"):
+            gate_many.verdicts_on_thousands(report, on)
     return report
 
 
@@ -73,8 +70,8 @@ def _receipt(report: Report, on: Ground, prover: Prover, chunk: tuple[int, str],
         assert found.hot.rows == rows
 
     def sums() -> None:
-        hot = _hot(on, name).selectExpr(*_SUMS).collect()[0]
-        lake = _lake(on, oid).selectExpr(*_SUMS, *_OWN_SUMS).collect()[0]
+        hot = from_postgres(on, name).selectExpr(*SUMS).collect()[0]
+        lake = _lake(on, oid).selectExpr(*SUMS, *_OWN_SUMS).collect()[0]
         assert hot[0] == lake[0] == rows, (hot[0], lake[0])
 
     receipt()
@@ -83,24 +80,6 @@ def _receipt(report: Report, on: Ground, prover: Prover, chunk: tuple[int, str],
     report.show_times(f"receipt of {rows:,} rows", times["receipt"], "both sides compared by the hash of every row")
     report.show_times("Spark's sums of the same", times["Spark's sums"], "JDBC by two connections, and Iceberg")
     report.check("receipt / Spark's sums", times["receipt"].median / times["Spark's sums"].median, "<= 2")
-
-
-def _hot(on: Ground, chunk: str) -> DataFrame:
-    server = conninfo_to_dict(on.dsn)
-    return (
-        on.spark.read.format("jdbc")
-        .option("url", f"jdbc:postgresql://{server['host']}:{server['port']}/{server['dbname']}")
-        .option("user", str(server["user"]))
-        .option("password", str(server.get("password") or ""))
-        .option("driver", "org.postgresql.Driver")
-        .option("dbtable", chunk)
-        .option("fetchsize", "10000")
-        .option("partitionColumn", "sensor")
-        .option("lowerBound", "0")
-        .option("upperBound", "1000")
-        .option("numPartitions", "2")
-        .load()
-    )
 
 
 def _lake(on: Ground, oid: int) -> DataFrame:

@@ -85,9 +85,9 @@ def cli_page() -> str:
         "# Commands",
         _NOTE,
         "Each command says the same with `--help`. With `--json` it prints exactly one JSON object on"
-        " standard output instead of text, also when it fails; only a call that is not understood, exit code"
-        " 2, is answered in words. The [exit code](exit-codes-and-errors.md) tells how it ended. In a"
-        " checkout the command is `.venv/bin/thermocline`.",
+        " standard output instead of text, also when it fails or the call is not understood. The"
+        " [exit code](exit-codes-and-errors.md) tells how it ended. In a checkout the command is"
+        " `.venv/bin/thermocline`.",
     ]
     for name, text in commands().items():
         parts += [f"## {name}", f"```text\n{text}\n```"]
@@ -230,7 +230,8 @@ def metrics_page() -> str:
             "What `thermocline run` answers at `/metrics`, in the format of Prometheus. How to scrape it and what to"
             " be woken for: [Run the service](../howto/run-the-service.md).",
             "## Counted by the process",
-            "Each process counts what it does itself, from its start on. Add them up over all processes.",
+            "Each process counts what it does itself, from its start on: the service, and a node that was started with"
+            " `thermocline work --port`. Add them up over all processes.",
             _table(("name", "type", "labels", "meaning"), counted),
             "## Read from the database",
             "Gauges, the same whichever process is asked: take the largest over all processes, not the sum.",

@@ -6,13 +6,16 @@ import os
 import shutil
 import tempfile
 from typing import TYPE_CHECKING
+from zlib import crc32
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
 from harness import servers
 from harness.homes import home_with_jars
 from harness.processes import Command
+from harness.seeds import SCHEDULES
 from thermocline.config import HotSettings, Settings
 from thermocline.lake import jars
 from thermocline.stack import Stack
@@ -25,12 +28,20 @@ if TYPE_CHECKING:
 
     from harness.servers import Server
 
-settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+# How long it takes to draw values says something of the machine only, and how many are too large something of chance.
+settings.register_profile(
+    "ours",
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 settings.load_profile("ours")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--postgres", type=int, choices=[16, 18], default=18, help="major version of the embedded server")
+    parser.addoption("--schedules", type=int, default=SCHEDULES, help="how many random schedules are played")
+    parser.addoption("--schedule-seed", type=int, help="play this schedule only, as often as --schedules says or once")
+    parser.addoption("--one-in", type=int, default=1, help="run one in so many of the tests outside the core")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,14 +52,29 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever talks SQL to the run's server is marked `sql`, whatever touches Spark `spark`, by what it asks for."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whatever talks SQL to the run's server is marked `sql`, whatever touches Spark `spark`, by what it asks for.
+
+    With `--one-in` the core is run, and of the rest one in so many, other ones each time.
+    """
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
         if "server" in names:
             item.add_marker(pytest.mark.sql)
         if "spark" in names:
             item.add_marker(pytest.mark.spark)
+    seed, one_in = config.getoption("randomly_seed", 0), config.getoption("--one-in")
+    chosen = [item for item in items if _is_core(item) or crc32(f"{seed} {item.nodeid}".encode()) % one_in == 0]
+    if len(chosen) < len(items):
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = chosen
+
+
+def _is_core(item: pytest.Item) -> bool:
+    """What asks PostgreSQL itself: all of the hot tier, and what is quick of the gate."""
+    dear = item.get_closest_marker("slow") or item.get_closest_marker("spark")
+    return item.path.parent.name in ("hot", "acceptance") or (item.path.parent.name == "gate" and not dear)
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +118,14 @@ def dsn(server: Server, template: str) -> Iterator[str]:
     """A database of the test's own with our SQL installed."""
     with server.database(template) as dsn:
         yield dsn
+
+
+@pytest.fixture
+def db(dsn: str) -> Iterator[psycopg.Connection]:
+    """A session in UTC on the test's database, each statement its own transaction."""
+    with psycopg.connect(dsn, autocommit=True) as session:
+        session.execute("SET timezone = 'UTC'")
+        yield session
 
 
 @pytest.fixture

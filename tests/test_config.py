@@ -177,13 +177,16 @@ PASSWORDS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min
 @given(PASSWORDS)
 def test_no_password_in_an_address_is_shown(password: str) -> None:
     quoted = "'" + password.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    for dsn in (
-        f"postgresql://user:{quote(password, safe='')}@host:5432/db?sslmode=require",
-        f"host=h user=u password={quoted}",
-        f"postgresql://user:{password}@host:5432/db",
-        f"host=h password={password}",
+    for dsn, right in (
+        (
+            f"postgresql://user:{quote(password, safe='')}@host:5432/db?sslmode=require",
+            "postgresql://user:***@host:5432/db?sslmode=require",
+        ),
+        (f"host=h user=u password={quoted}", "postgresql://u:***@h/"),
+        (f"postgresql://user:{password}@host:5432/db", "postgresql://user:***@host:5432/db"),
+        (f"host=h password={password}", "postgresql://:***@h/"),
     ):
-        shown = masked_address(dsn)
+        shown = masked_address(dsn).replace(right, "")  # what is no secret may hold the same letters
         assert password not in shown
         assert quote(password, safe="") not in shown
 

@@ -26,8 +26,10 @@ _FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)\s*$", re.MULTILINE | r
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)[^)]*\)")
 # Where the gate's code says a reason's code: the place among the arguments of a call.
-_REASON_AT = {"Reason": 0, "NotProven": 0, "line": 1, "Planned": 2, "Comparison": 4}
+_REASON_AT = {"Reason": 0, "NotProven": 0, "line": 1, "Planned": 2, "Comparison": 4, "RangeLine": 4}
 _REASON = re.compile(r"[a-z]+(?:_[a-z]+)*")
+# What the audit calls them stands where reasons do.
+_ACTIONS = {"rehydrate"}
 _SQL_REASON = re.compile(r"(?:^\s+\(|VALUES \(|DETAIL = )'([a-z_]+)'", re.MULTILINE)
 # Folders of whoever wrote the page: nobody else has them.
 _MACHINE = re.compile(r"(?<![\w.~/-])/(?:root|work|home/\w+|Users/\w+|opt/wheels)(?![\w-])")
@@ -147,8 +149,13 @@ def reason_codes() -> set[str]:
     found: set[str] = set()
     for file in (source / "hot" / "sql" / "functions").glob("*.sql"):
         text = file.read_text("utf-8")
-        if file.stem == "_chunk_verdict" or "DETAIL = '" in text:
-            found |= set(_SQL_REASON.findall(text))
+        if file.stem == "_reason_words" or "DETAIL = '" in text:
+            found |= set(_SQL_REASON.findall(text)) - _ACTIONS
+        if file.stem == "_rehydration_plan":
+            found |= set(re.findall(r"^\s+\(\d, '([a-z_]+)'", text, re.MULTILINE)) | {"resident", "never_there"}
+        if file.stem == "_verdict":
+            reasons = text[text.index("SELECT v.verdict") : text.index("FROM (SELECT")]
+            found |= set(re.findall(r"(?:THEN|ELSE) '([a-z_]+)'", reasons))
     for file in (source / "gate").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             found |= {code for code in _reasons_said(node) if _REASON.fullmatch(code)}
@@ -172,7 +179,10 @@ def _reasons_said(node: ast.AST) -> list[str]:
 
 
 def test_reason_codes_are_found_in_sql_and_python() -> None:
-    from_sql, from_python = {"isolation_level", "busy", "not_claimed"}, {"feed_behind", "limit", "proven", "changing"}
+    from_sql, from_python = (
+        {"isolation_level", "busy", "not_claimed", "no_policy"},
+        {"feed_behind", "limit", "proven", "changing"},
+    )
     assert reason_codes() >= from_sql | from_python
 
 
@@ -180,6 +190,9 @@ def test_page_of_reason_codes_has_each_of_them_once_and_no_other() -> None:
     page = (ROOT / "docs" / "reference" / "reason-codes.md").read_text("utf-8")
     listed = re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE)
     assert sorted(listed) == sorted(reason_codes())
+    rows = re.findall(r"^\| `[a-z_]+` \|(.*)\|(.*)\|$", page, re.MULTILINE)
+    assert len(rows) == len(listed)
+    assert all(len(meaning.strip()) > 10 and step.strip() for meaning, step in rows), "a cause and a next step for each"
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "deploy").iterdir()), ids=named)

@@ -23,7 +23,7 @@ def test_a_writer_held_open_makes_another_wait_for_its_lock(dsn: str) -> None:
         second.wait_until_blocked()
         assert not waiting.done()
         first.commit()
-        assert waiting.result(timeout=20) == [(11,)]
+        assert waiting.result(timeout=60) == [(11,)]
         second.rollback()
         assert first.run("SELECT n FROM t") == [(1,)]
 

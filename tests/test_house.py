@@ -49,7 +49,8 @@ def test_each_error_has_a_code_of_its_own_a_meaning_and_a_next_step() -> None:
         assert one.next_step
         assert one.message == error.__doc__
         assert one.exit_code in ExitCode
-        assert one.exit_code not in (ExitCode.DONE, ExitCode.USAGE)
+        assert one.exit_code != ExitCode.DONE
+    assert [error.code for error in found if error().exit_code is ExitCode.USAGE] == ["usage"]
 
 
 def test_locks_hold_names_versions_and_hashes_only() -> None:

@@ -126,7 +126,11 @@ class FeedSettings(_Section):
     """The change feed."""
 
     interval: float = Field(
-        60, ge=0, le=3600, description="Seconds between two commits to the lake; sooner when a batch is full."
+        60,
+        ge=0,
+        le=3600,
+        description="Seconds between two commits to the lake of a table without an interval of its own;"
+        " sooner when a batch is full.",
     )
     window_mb: int = Field(1024, ge=1, le=4096, description="Most of the write-ahead log that one batch takes, in MB.")
 

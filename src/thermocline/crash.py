@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter
 
 VARIABLE = "THERMOCLINE_KILL_AT"
 _passes: Counter[str] = Counter()
+_turn = threading.Lock()
 
 
 def crash_point(name: str) -> None:
@@ -18,6 +20,7 @@ def crash_point(name: str) -> None:
     point, _, nth = wanted.partition(":")
     if point != name:
         return
-    _passes[name] += 1
-    if _passes[name] == int(nth or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
+    with _turn:
+        _passes[name] += 1
+        if _passes[name] == int(nth or 1):
+            os.kill(os.getpid(), signal.SIGKILL)

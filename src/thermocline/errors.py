@@ -28,7 +28,7 @@ _MEANINGS = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed; the message says what, the log has the rest",
     ExitCode.USAGE: "the command was not understood",
-    ExitCode.REFUSED: "understood and refused, because it would not be safe",
+    ExitCode.REFUSED: "understood and refused: it names what is not there, or would not be safe",
     ExitCode.CONFIGURATION: "a setting, a file or the machine must be changed first",
     ExitCode.UNREACHABLE: "a server, a store or the network cannot be reached",
     ExitCode.BUSY: "somebody else holds what is needed; try again",
@@ -50,7 +50,7 @@ class ThermoclineError(Exception):
 
 
 class Refused(ThermoclineError):
-    """Refused, because it would not be safe."""
+    """Refused: it names what is not there, or would not be safe."""
 
     code = "refused"
     exit_code = ExitCode.REFUSED
@@ -179,6 +179,16 @@ class SparkFailed(ThermoclineError):
     """Spark did not start."""
 
     code = "spark.start_failed"
+
+
+class StoreFailed(ThermoclineError):
+    """The lake's store does not take files."""
+
+    code = "lake.store"
+    exit_code = ExitCode.UNREACHABLE
+    next_step_by_default = (
+        "Make room there, or see that it may be written to. Nothing is lost: a feed that runs tries again by itself."
+    )
 
 
 class CatalogFailed(ThermoclineError):

@@ -52,6 +52,12 @@ RETENTION_BYTES = Counter(
     ["table"],
     registry=REGISTRY,
 )
+CONFLICTS = Counter(
+    f"{PREFIX}lake_commit_conflicts",
+    "Commits to a table of the lake that somebody else's commit came before, and that were tried again.",
+    ["table"],
+    registry=REGISTRY,
+)
 PART_UP = Gauge(
     f"{PREFIX}service_part_up",
     "Whether a part of the service runs or waits for something to do (1), or has failed (0).",
@@ -65,7 +71,17 @@ PART_RESTARTS = Counter(
     registry=REGISTRY,
 )
 
-ALL = (ATTEMPTS, SECONDS, LEASES_LOST, RETENTION_RUNS, RETENTION_ROWS, RETENTION_BYTES, PART_UP, PART_RESTARTS)
+ALL = (
+    ATTEMPTS,
+    SECONDS,
+    LEASES_LOST,
+    RETENTION_RUNS,
+    RETENTION_ROWS,
+    RETENTION_BYTES,
+    CONFLICTS,
+    PART_UP,
+    PART_RESTARTS,
+)
 # Kinds whose runs are counted by table, and what of their result says that something was done.
 _RUNS = {"retention": (RETENTION_RUNS, "dropped")}
 # What the ends of attempts are called there; handing back is no run.

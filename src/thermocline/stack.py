@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from functools import cached_property
 from threading import Event
 from typing import TYPE_CHECKING
 
-from thermocline.checks import Check
 from thermocline.errors import PasswordRejected, ThermoclineError, Unreachable
 from thermocline.home import Home
 from thermocline.hot import install, inventory, maintenance, rollups, suitability
@@ -31,17 +29,24 @@ if TYPE_CHECKING:
 
     from thermocline.config import Settings
     from thermocline.feed.feed import Feed
+    from thermocline.feed.outlook import Outlook
     from thermocline.feed.service import Service
     from thermocline.feed.status import FeedStatus
+    from thermocline.gate.late import LateRows
     from thermocline.gate.lifecycle import Lifecycle
     from thermocline.gate.receipt import Prover
+    from thermocline.gate.rehydrate import Rehydrator
+    from thermocline.gate.why import Receipt, Why
     from thermocline.hot.inventory import ChronoTable, Chunk, Policy
     from thermocline.hot.maintenance import Maintained
     from thermocline.hot.rollups import Checked, Item, Refreshed, RollUp
     from thermocline.lake.catalogs import CatalogDescription
     from thermocline.lake.java import Java
+    from thermocline.lake.recovery import Recovery
     from thermocline.lake.tasks import Runner
     from thermocline.reads.across import Reader
+    from thermocline.reads.places import Places
+    from thermocline.recompute.recompute import Recomputer
 
     Step = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 
@@ -121,7 +126,8 @@ class Stack:
         return self._describe("")[catalogs.LAKE].warehouse or "as the REST catalog says"
 
     @contextmanager
-    def _session(self) -> Iterator[Connection]:
+    def session(self) -> Iterator[Connection]:
+        """A session on the hot tier; what fails says what helps there."""
         with self._advised(), connect(self.dsn, timeout=self.settings.hot.connect_timeout) as session:
             yield session
 
@@ -152,7 +158,7 @@ class Stack:
         The network comes first: when it fails, nothing has been started.
         """
         self.home.prepare()
-        for catalog in self._describe(self._external or "").values():
+        for catalog in self.described_catalogs().values():
             catalog.check()
         runtime = self.java
         self._fetch_jars(step)
@@ -162,7 +168,7 @@ class Stack:
                 started = self._server.start(reset_password=reset_password)
         elif self.is_embedded:
             self._server.start()
-        with self._session() as session:
+        with self.session() as session:
             facts = suitability.look(session)
             suitability.require(facts)
             installed = not install.is_current(session)
@@ -203,7 +209,7 @@ class Stack:
         version = release = tables = None
         up = bool(running) or not self.is_embedded
         if up:
-            with self._session() as session:
+            with self.session() as session:
                 version = session.info.parameter_status("server_version")
                 present = install.installed(session)
             if present:
@@ -246,7 +252,7 @@ class Stack:
         """The Spark session of this process."""
         from thermocline.lake import spark
 
-        wanted = self._needed_jars()
+        wanted = self.needed_jars()
         return spark.open_session(
             self.settings.spark,
             self.home,
@@ -255,14 +261,19 @@ class Stack:
             self.catalog_descriptions,
         )
 
-    def _needed_jars(self) -> list[jars.Jar]:
+    def needed_jars(self) -> list[jars.Jar]:
+        """The jars that Spark needs for these catalogs."""
         return jars.needed(self._describe("").values())
+
+    def described_catalogs(self) -> dict[str, CatalogDescription]:
+        """Both catalogs as far as they can be described without a server."""
+        return self._describe(self._external or "")
 
     def _describe(self, dsn: str) -> dict[str, CatalogDescription]:
         return catalogs.describe(self.settings, self.home, dsn)
 
     def _fetch_jars(self, step: Step) -> None:
-        wanted = jars.missing(self._needed_jars(), self.home)
+        wanted = jars.missing(self.needed_jars(), self.home)
         if not wanted:
             return
         # One fetch at a time: Ivy's cache is not made for two. Whoever waited finds them there.
@@ -360,11 +371,18 @@ class Stack:
             found = status(self.dsn, timeout=self.settings.hot.connect_timeout)
         return with_disk(found, shutil.disk_usage(self.home.root).free) if self.is_embedded else found
 
+    def watching(self, news: Callable[[Outlook], None]) -> AbstractContextManager[None]:
+        """What is left for the feed to do, told beside what the block does."""
+        from thermocline.feed.outlook import watching
+
+        return watching(self.feed_status, news)
+
     def resync_feed(self) -> int:
         """Begin the stream anew; returns how many tables will be copied again."""
         from thermocline.feed.resync import resync
 
-        return resync(self.dsn, timeout=self.settings.hot.connect_timeout)
+        with _without_feed():
+            return resync(self.dsn, timeout=self.settings.hot.connect_timeout)
 
     def resync_table(self, table: str, chunk: str | None = None) -> int:
         """Let the feed copy a synced table again, or one chunk of it; returns how many chunks."""
@@ -372,6 +390,15 @@ class Stack:
 
         with self._advised():
             return resync_table(self.dsn, table, chunk, timeout=self.settings.hot.connect_timeout)
+
+    def recover_lake(self, table: str | None = None, *, execute: bool = False, unknown: bool = False) -> list[Recovery]:
+        """What the lake's catalog has forgotten of its history tables; with `execute` it is told again."""
+        from thermocline.feed.recovery import recover
+
+        lake = self.catalog_descriptions[catalogs.LAKE]
+        timeout = self.settings.hot.connect_timeout
+        with self._advised(), _without_feed():
+            return recover(self.dsn, lake, table, execute=execute, unknown=unknown, timeout=timeout)
 
     # ---- the gate ------------------------------------------------------------------------
 
@@ -381,6 +408,24 @@ class Stack:
 
         return Lifecycle(self.dsn, self.prover(on_spark=on_spark), table, patience=patience)
 
+    def late_rows(self, table: str | None = None, *, on_spark: bool = True, patience: float = 10) -> LateRows:
+        """Late rows that went to the lake, of one table or of all; compared on Spark or in this process."""
+        from thermocline.gate.late import LateRows
+
+        return LateRows(self.dsn, self.prover(on_spark=on_spark), table, patience=patience)
+
+    def why(self, chunk: str) -> Why:
+        """What stands between a chunk and its removal."""
+        from thermocline.gate.why import why
+
+        return why(self.dsn, chunk)
+
+    def receipts(self, table: str | None = None, chunk: str | None = None, most: int = 50) -> list[Receipt]:
+        """Proofs that the lake held chunks, the newest first."""
+        from thermocline.gate.why import receipts
+
+        return receipts(self.dsn, table, chunk, most)
+
     def prover(self, *, on_spark: bool = True) -> Prover:
         """Makes receipts."""
         from thermocline.gate.receipt import Prover
@@ -388,6 +433,12 @@ class Stack:
 
         runner: Runner = OnSpark(self.spark) if on_spark else InProcess()
         return Prover(self.dsn, self.catalog_descriptions[catalogs.LAKE], runner)
+
+    def rehydrator(self, *, on_spark: bool = True, patience: float = 10) -> Rehydrator:
+        """Brings ranges back from the lake."""
+        from thermocline.gate.rehydrate import Rehydrator
+
+        return Rehydrator(self.dsn, self.prover(on_spark=on_spark), patience=patience)
 
     # ---- reads ---------------------------------------------------------------------------
 
@@ -397,64 +448,28 @@ class Stack:
 
         return Reader(self.dsn, self.spark())
 
-    # ---- doctor --------------------------------------------------------------------------
+    def places(self) -> Places:
+        """Where the rows of a question are, without Spark."""
+        from thermocline.reads.places import Places
 
-    def examine(self) -> Iterator[Check]:
-        """Every check, of this machine and of the server; none of them changes anything."""
-        major, minor = sys.version_info[:2]
-        yield Check.ok("Python", f"{major}.{minor}")
-        yield _checked("home", self._check_home)
-        yield _checked("Java", self._check_java)
-        absent = jars.missing(self._needed_jars(), self.home)
-        if absent:
-            names = ", ".join(jar.coordinate for jar in absent)
-            yield Check.warning(
-                "jars",
-                f"not fetched yet: {names}",
-                "`thermocline up` fetches them; it needs the network.",
-            )
-        elif broken := jars.damaged(self._needed_jars(), self.home):
-            names = ", ".join(jar.coordinate for jar in broken)
-            yield Check.failed("jars", f"damaged: {names}", f"Delete {self.home.ivy}; `thermocline up` fetches anew.")
-        else:
-            yield Check.ok("jars", f"{len(self._needed_jars())} verified")
-        yield _checked("catalogs", self._check_catalogs)
-        if self.is_embedded:
-            yield _checked("embedded PostgreSQL", self._check_embedded)
-        yield from self._examine_server()
+        return Places(self.dsn)
 
-    def _check_home(self) -> str:
-        self.home.check()
-        return f"{self.home.root}{'' if self.home.root.is_dir() else ', to be made'}"
+    def recomputer(self) -> Recomputer:
+        """Computes RollUps anew from both tiers; Spark is started once there is something to compute."""
+        from thermocline.recompute.recompute import Recomputer
 
-    def _check_catalogs(self) -> str:
-        described = self._describe(self._external or "")
-        for catalog in described.values():
-            catalog.check()
-        return ", ".join(f"{catalog.name}: {catalog.kind}" for catalog in described.values())
-
-    def _check_java(self) -> str:
-        found = java.look(self.settings.java)
-        return f"{found.version}, {found.source}"
-
-    def _check_embedded(self) -> str:
-        Binaries.of(self.settings.hot.version)
-        return f"PostgreSQL {self.settings.hot.version} is in this environment"
-
-    def _examine_server(self) -> Iterator[Check]:
-        try:
-            with self._session() as session:
-                facts = suitability.look(session)
-                present = install.installed(session)
-        except ThermoclineError as error:
-            yield Check.from_error("server", error)
-            return
-        yield from suitability.judge(facts)
-        yield install.check(present)
+        return Recomputer(self.dsn, self.reader, timeout=self.settings.hot.connect_timeout)
 
 
-def _checked(name: str, look: Callable[[], str]) -> Check:
+@contextmanager
+def _without_feed() -> Iterator[None]:
+    """Whoever is no feed is told that one is in the way."""
+    from thermocline.feed.refusals import FeedTaken
+
     try:
-        return Check.ok(name, look())
-    except ThermoclineError as error:
-        return Check.from_error(name, error)
+        yield
+    except FeedTaken as error:
+        raise FeedTaken(
+            "A feed is running for this database, and this is done without one.",
+            next_step="Stop `thermocline feed` or `thermocline run`, do it, and start them again.",
+        ) from error

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
 
 from thermocline.errors import ThermoclineError
 from thermocline.hot.connection import connect
+from thermocline.hot.positions import number
 from thermocline.hot.statements import query
 from thermocline.lake.catalogs import LAKE
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from thermocline.gate.lifecycle import ChunkLine
     from thermocline.stack import Stack, Step
 
@@ -56,6 +56,38 @@ class Repaired:
 
 
 @dataclass(frozen=True)
+class Late:
+    """What both tiers say of the day that has left, and how many of its rows are in PostgreSQL."""
+
+    when: str
+    readings: int
+    mean: float
+    rows_in_postgresql: int
+
+
+@dataclass(frozen=True)
+class Wide:
+    """The readings of two days, of which one has left PostgreSQL, by a RollUp over both."""
+
+    in_postgresql: int
+    in_the_rollup: int
+    """Before it was recomputed; a part of them, or none."""
+    shown_as_incomplete: bool
+    recomputed: int
+
+
+@dataclass(frozen=True)
+class Back:
+    """A day that came back from the lake and was corrected."""
+
+    rows: int
+    corrected: int
+    mean_before: float
+    mean_after: float
+    """As the lake has it, once the correction has come there."""
+
+
+@dataclass(frozen=True)
 class Told:
     """What the tour saw."""
 
@@ -64,6 +96,9 @@ class Told:
     receipt: dict[str, Any]
     refused: ChunkLine
     dropped: ChunkLine
+    late: list[Late]
+    wide: Wide
+    back: Back
     facts: dict[str, Any]
 
 
@@ -83,6 +118,8 @@ class Tour:
         with self.stack.feeding():
             with step("Copying them to the lake, and streaming what an application writes meanwhile") as say:
                 written = self._write(say)
+            with step("Writing once more, and waiting until the lake has it"):
+                lag = self._lag()
             with step("Writing a reading that comes a day late, and refreshing the RollUps by hour and by day"):
                 repaired = self._repair()
             with step("Asking both tiers, while all of it is in PostgreSQL"):
@@ -93,20 +130,32 @@ class Tour:
                 dropped = self._drop()
             with step("Asking both tiers again"):
                 after = self._ask()
+            receipt, hot_rows = self._evidence()
+            with step(
+                "Writing a reading for the day that has left: it goes to the lake, and then leaves PostgreSQL, too"
+            ):
+                late = self._late_row()
+            with step("Making a RollUp by two days, and computing on Spark what PostgreSQL has only a part of"):
+                wide = self._recompute()
+            with step("Bringing the day back from the lake, and correcting a sensor's readings"):
+                back = self._bring_back()
         spark.stop()  # when something fails or is interrupted, Java ends with this process
         if before != after:
             raise AnswersDiffer(f"Before {before}, after {after}")
-        receipt, hot_rows = self._evidence()
         return Told(
             repaired,
             before,
             receipt,
             refused,
             dropped,
+            late,
+            wide,
+            back,
             {
                 "rows_written_while_streaming": written,
+                "seconds_from_commit_to_lake": round(lag, 1),
                 "answers_agree": True,
-                "rows_in_postgresql_now": hot_rows,
+                "rows_left_in_postgresql": hot_rows,
                 "rows_answered": sum(day[1] for day in before),
                 "lake_table": f"{LAKE}.{_HISTORY}",
                 "warehouse": self.stack.warehouse,
@@ -140,6 +189,25 @@ class Tour:
             say(f"{mine.covered} of {mine.chunks} chunks copied" if mine else "joining")
             time.sleep(0.5)
         raise NotAsExpected("The table does not stream after two minutes.")
+
+    def _lag(self) -> float:
+        """How long what is committed now takes to the lake."""
+        with connect(self.stack.dsn, autocommit=True) as session:
+            for statement in _statements(query("tour_write")):
+                session.execute(statement, {"second": _SECONDS_OF_WRITING})
+        return self._until_in_lake()
+
+    def _until_in_lake(self) -> float:
+        """How long it takes until the lake has what is committed now."""
+        with connect(self.stack.dsn) as session:
+            (written,) = session.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("0/0",)
+        began = time.monotonic()
+        while time.monotonic() < began + 60:
+            mine = next(one for one in self.stack.feed_status().tables if one.table == _TABLE)
+            if number(mine.committed or "0/0") >= number(written):
+                return time.monotonic() - began
+            time.sleep(0.05)
+        raise NotAsExpected("The lake does not have what was written a minute ago.")
 
     def _repair(self) -> list[Repaired]:
         """One value of each RollUp changes: the view shows it at once, the tables after a refresh."""
@@ -176,6 +244,57 @@ class Tour:
         if line.verdict != "dropped":
             raise NotAsExpected(f"{line.chunk} was not dropped: {line.message}.", next_step=line.next_step)
         return line
+
+    def _late_row(self) -> list[Late]:
+        """Counted at once, and still once when it has left PostgreSQL."""
+        told = [self._oldest("before")]
+        with connect(self.stack.dsn, autocommit=True) as session:
+            session.execute("SELECT lakets.set_late_rows('readings', 'lake', 'thermocline_demo')")
+            session.execute(query("tour_late_row"))
+        told.append(self._oldest("at once"))
+        settled = self.stack.late_rows(_TABLE).settle()
+        told.append(self._oldest("settled"))
+        readings = [one.readings for one in told]
+        if readings != [readings[0], readings[0] + 1, readings[0] + 1] or told[-1].rows_in_postgresql:
+            raise NotAsExpected(f"A late reading was counted as {told}; {[line.message for line in settled]}.")
+        return told
+
+    def _oldest(self, when: str) -> Late:
+        day, readings, mean = self._ask()[0]
+        with connect(self.stack.dsn) as session:
+            asked = "SELECT count(*) FROM thermocline_demo.readings WHERE (ts AT TIME ZONE 'UTC')::date = %s"
+            (count,) = session.execute(asked, [day]).fetchone() or (0,)
+        return Late(when, readings, mean, count)
+
+    def _recompute(self) -> Wide:
+        """From both tiers; no row comes back for it."""
+        days = sum(readings for _, readings, _ in self._ask()[:2])
+        with connect(self.stack.dsn, autocommit=True) as session:
+            session.execute(query("tour_wide"), {})
+            before, incomplete = session.execute(query("tour_wide_readings")).fetchall()[0]
+        self.stack.recomputer().run("thermocline_demo_two_days")
+        with connect(self.stack.dsn) as session:
+            after, still = session.execute(query("tour_wide_readings")).fetchall()[0]
+        resident = days - self._oldest("now").readings
+        if after != days or still or not incomplete:
+            raise NotAsExpected(f"Two days have {days} readings; the RollUp had {before} of them and has {after}.")
+        return Wide(resident, before, incomplete, after)
+
+    def _bring_back(self) -> Back:
+        before = self._oldest("before")
+        start = datetime.combine(self._ask()[0][0], datetime.min.time(), UTC)
+        (line,) = self.stack.rehydrator(patience=_PATIENCE).bring_back(_TABLE, start, start + timedelta(days=1))
+        if line.verdict != "back":
+            raise NotAsExpected(f"The day did not come back: {line.message}.", next_step=line.next_step)
+        with connect(self.stack.dsn, autocommit=True) as session:
+            corrected = session.execute(query("tour_correct")).rowcount
+        self._until_in_lake()
+        history = self.stack.reader().current(_TABLE)
+        mean = history.where(history["ts"] < start + timedelta(days=1)).agg({"temperature": "avg"}).collect()[0][0]
+        after = self._oldest("after")
+        if round(mean, 3) != after.mean or after.rows_in_postgresql != after.readings:
+            raise NotAsExpected(f"The correction is {after} across the tiers, and {mean} in the lake.")
+        return Back(line.rows or 0, corrected, before.mean, after.mean)
 
     def _evidence(self) -> tuple[dict[str, Any], int]:
         with connect(self.stack.dsn) as session:

@@ -1,6 +1,6 @@
 -- The statements of the document that promises 000, tiering and retention, are taken from. `As printed` stands above what it
 -- has letter by letter, remarks aside; the other statements make what that needs, and ask what the document says has come
--- of it. What it says of RollUps is for later: there are none yet.
+-- of it. It has no statement about RollUps; what it says of them is asked in the tests of the gate and of RollUps.
 
 CREATE TABLE metrics (time timestamptz NOT NULL, cpu float8);
 INSERT INTO metrics SELECT now() - days * interval '1 day', days FROM generate_series(0, 97) days;

@@ -1,7 +1,5 @@
 -- The statements of the document that promises 004, RollUps, are taken from. `As printed` stands above what it has letter by
 -- letter.
---
--- For later, because the feed does not take RollUps yet: enable_sync and disable_sync of one.
 
 -- Three rows of one hour today, and one that is too old for the dashboard.
 CREATE TABLE metrics (time timestamptz NOT NULL, cpu float8);
@@ -103,3 +101,17 @@ SELECT count(*) FROM (TABLE _rollup_hourly EXCEPT TABLE _rollup_metrics_hourly) 
 -- => 0
 SELECT count(*) FROM _rollup_hourly;
 -- => 141
+
+-- Of these two it prints the names. A RollUp is synced and no longer synced; twice is once.
+SELECT lakets.enable_sync('metrics_hourly');
+-- warning: no feed is running, so nothing of public._rollup_metrics_hourly reaches the lake yet
+SELECT sync_enabled FROM lakets._rollup_registry WHERE name = 'metrics_hourly';
+-- => t
+SELECT lakets.enable_sync('metrics_hourly');
+-- notice: ...
+SELECT lakets.disable_sync('metrics_hourly');
+-- notice: that was the last synced table; `thermocline feed` removes the replication slot
+SELECT sync_enabled FROM lakets._rollup_registry WHERE name = 'metrics_hourly';
+-- => f
+SELECT count(*) > 100 AS still_there FROM _rollup_metrics_hourly;
+-- => t

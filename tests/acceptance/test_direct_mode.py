@@ -9,7 +9,8 @@ import pytest
 
 from harness.lakes import BASE, Lake
 from harness.transcripts import answer
-from thermocline.gate.receipt import NotProven, Prover
+from thermocline.gate.receipt import Prover
+from thermocline.gate.sides import NotProven
 from thermocline.lake.catalogs import LAKE
 
 if TYPE_CHECKING:

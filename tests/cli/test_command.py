@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import psutil
 import psycopg
 import pytest
 from typer.main import get_group
@@ -51,6 +52,25 @@ def test_what_is_not_understood_exits_with_2(command: Command, arguments: list[s
     assert ended.code == 2
     assert "Usage:" in ended.out + ended.err
     assert not command.home.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "nonsense"),
+        (["up", "--nonsense"], "--nonsense"),
+        (["work", "--concurrency", "0"], "--concurrency"),
+        (["work", "list", "--limit", "many"], "--limit"),
+    ],
+)
+def test_programs_are_told_in_json_what_is_not_understood(command: Command, arguments: list[str], said: str) -> None:
+    ended = command.run(*arguments, "--json")
+    assert ended.code == 2
+    assert ended.json["error"]["code"] == "usage"
+    assert said in ended.json["error"]["message"]
+    assert ended.json["error"]["exit_code"] == 2
+    assert "--help" in ended.json["error"]["next_step"]
+    assert ended.err == ""
 
 
 def test_version(command: Command) -> None:
@@ -135,12 +155,10 @@ def test_psql_gets_the_password_by_its_environment_only(embedded_home: Command) 
     assert (ended.code, ended.out.strip()) == (0, "thermocline")
     shown = embedded_home.run("psql", "--json").json
     assert "password" not in shown["dsn"]
-    process = embedded_home.start("psql", "--", "-Atc", "SELECT pg_sleep(30)")
+    password = embedded_home.run("dsn").out.split(":")[2].split("@")[0]
+    process = embedded_home.start("psql", "--", "-Atc", "SELECT pg_sleep(600)")
     try:
-        deadline = time.monotonic() + 20
-        import psutil
-
-        password = embedded_home.run("dsn").out.split(":")[2].split("@")[0]
+        deadline = time.monotonic() + 120
         while "psql" not in psutil.Process(process.pid).name():
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -181,13 +199,11 @@ def test_a_home_that_may_not_be_written_to(tmp_path: Path) -> None:
     assert (ended.code, checks["home"]) == (4, "failed")
 
 
-@pytest.mark.parametrize(
-    "variable", ["PGCLIENTENCODING=SQL_ASCII", "PGDATESTYLE=German", "PGHOSTADDR=127.9.9.9", "PGSERVICE=x"]
-)
-def test_the_callers_environment_does_not_bend_our_sessions(embedded_home: Command, variable: str) -> None:
-    name, _, value = variable.partition("=")
-    assert embedded_home.run("up", **{name: value}).code == 0
-    assert embedded_home.run("doctor", "--json", **{name: value}).code == 0
+def test_the_callers_environment_does_not_bend_our_sessions(embedded_home: Command) -> None:
+    bent = {"PGCLIENTENCODING": "SQL_ASCII", "PGDATESTYLE": "German", "PGHOSTADDR": "127.9.9.9", "PGSERVICE": "x"}
+    assert embedded_home.run("up", **bent).code == 0
+    for name, value in bent.items():
+        assert embedded_home.run("doctor", "--json", **{name: value}).code == 0, name
 
 
 def test_a_closed_or_full_output_is_no_traceback(command: Command) -> None:
@@ -227,18 +243,49 @@ def test_ctrl_c_in_the_demo_stops_it_cleanly(embedded_home: Command, moment: str
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.timeout(1800)  # all of it, twice
 def test_the_demo_lets_a_day_go_on_proof_and_stops_what_it_started(embedded_home: Command) -> None:
     for keep in (False, True):
-        ended = embedded_home.run("demo", "--json", *(["--keep"] if keep else []))
+        ended = finished(embedded_home.start("demo", "--json", *(["--keep"] if keep else [])), 800)
         assert ended.code == 0, ended.out + ended.err
         told = ended.json
         assert told["answers_agree"] is True
-        assert told["rows_answered"] == 3 * 1440 * 50 - 2 + 3 * 1000 + 1
-        assert told["rows_in_postgresql_now"] == 2 * 1440 * 50 + 3 * 1000 + 1
-        assert told["receipt"]["rows"] == 1440 * 50 - 2
+        assert told["rows_answered"] == 3 * 1440 * 50 - 3 + 4 * 1000 + 1
+        assert told["rows_left_in_postgresql"] == 2 * 1440 * 50 + 4 * 1000 + 1
+        assert told["receipt"]["rows"] == 1440 * 50 - 3
         assert told["refused"]["reason"] == "busy"
         for repaired, readings in zip(told["repaired"], (60, 1440), strict=True):
             mean = (repaired["mean_before"] * readings + 81) / (readings + 1)
             assert repaired["mean_after"] == pytest.approx(mean)
+        assert [one["readings"] for one in told["late"]] == [1440 * 50 - 3, 1440 * 50 - 2, 1440 * 50 - 2]
+        assert [one["rows_in_postgresql"] for one in told["late"]] == [0, 1, 0]
+        assert told["wide"]["shown_as_incomplete"] is True
+        assert told["wide"]["recomputed"] == told["wide"]["in_postgresql"] + 1440 * 50 - 2 == 2 * 1440 * 50 - 2
+        assert (told["back"]["rows"], told["back"]["corrected"]) == (1440 * 50 - 2, 1441)
         status = embedded_home.run("status", "--json").json
         assert (status["running"], status["lake_tables"]) == ((True, 1) if keep else (False, None))
+
+
+_LOST = """
+import os, signal, sys, time
+from thermocline.cli import main
+
+signal.signal(signal.SIGINT, main._on_interrupt)
+sys.unraisablehook = main._on_unraisable
+
+class Fork:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+Fork()
+try:
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("came again")
+"""
+
+
+def test_ctrl_c_that_comes_where_errors_are_thrown_away_comes_again() -> None:
+    ended = subprocess.run([sys.executable, "-c", _LOST], capture_output=True, text=True, timeout=60)
+    assert (ended.stdout.strip(), ended.stderr) == ("came again", "")

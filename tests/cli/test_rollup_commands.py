@@ -120,3 +120,22 @@ def test_none_and_one_that_is_not_there(external: Command) -> None:
         assert ended.code in (1, 3), command
         assert "nothing" in ended.err
         assert "Traceback" not in ended.err
+
+
+def test_recompute_says_what_it_would_do_and_why_it_does_nothing(external: Command, db: psycopg.Connection) -> None:
+    """Nothing streams, so what a forced drop has taken is in no tier; the help has an example."""
+    assert external.run("rollup", "recompute", "daily", "--dry-run", "--json").json == {"rollup": "daily", "lines": []}
+    assert "a refresh sees to it" in external.run("rollup", "recompute", "daily", "--dry-run").out
+    found = external.run("rollup", "recompute", "hourly")
+    assert (found.code, "All rows of hourly there are in PostgreSQL" in found.err) == (3, True)
+    assert "daily is made from hourly" in external.run("rollup", "recompute", "daily").err
+    oldest = db.execute("SELECT tableoid FROM m ORDER BY ts LIMIT 1").fetchone()
+    db.execute("SELECT thermocline._drop_chunk(%s, NULL, false, true)", oldest)
+    lines = external.run("rollup", "recompute", "daily", "--dry-run", "--json").json["lines"]
+    assert {(line["rollup"], line["action"], line["reason"]) for line in lines} == {("hourly", "leave", "rows_lost")}
+    refused = external.run("rollup", "recompute", "daily", "--json")
+    assert (refused.code, refused.json["error"]["code"]) == (3, "rollup.nothing_to_recompute")
+    wrong = external.run("rollup", "recompute", "hourly", "--from", "2026-02-01", "--to", "2026-01-01")
+    assert (wrong.code, "Give two moments" in wrong.err) == (3, True)
+    assert external.run("rollup", "recompute", "nobody").code == 3
+    assert "Example: thermocline rollup recompute weekly" in external.run("rollup", "recompute", "--help").out

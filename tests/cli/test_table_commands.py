@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from harness.processes import Command
+from thermocline.cli.output import JsonOutput, TextOutput
+from thermocline.cli.read_commands import _keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,3 +68,35 @@ def test_nothing_yet_is_said_with_what_to_do(external: Command) -> None:
     assert "create_chronotable" in external.run("tables").out
     assert "add_tiering_policy" in external.run("policies").out
     assert external.run("tables", "--json").json == {"tables": []}
+    assert "There is no history table yet" in external.run("lake").out
+    assert external.run("lake", "--json").json == {"tables": []}
+
+
+def test_a_moment_is_understood_as_commands_print_it(external: Command) -> None:
+    for off in ([], ["--off"]):
+        assert external.run("work", "pause", "tier", *off).code == 0
+    newest, before = (row["at"] for row in external.run("audit", "--json").json["audit"])
+    assert before < newest
+    assert newest.endswith("+00:00")
+    for told, count in [(newest, 1), (before, 2), (before[:16], 2), (before[:10], 2), (f"{before[:10]}T00:00:00Z", 2)]:
+        assert len(external.run("audit", "--since", told, "--json").json["audit"]) == count, told
+
+
+def test_where_rows_are_is_told_without_spark(with_table: Command) -> None:
+    """No home has Spark's jars here, and nothing is fetched."""
+    (found,) = with_table.run("sql", "SELECT count(*) FROM plant_Flow", "--explain", "--json").json["sources"]
+    assert (found["table"], found["tier"], found["what"]) == ("plant.Flow", "postgresql", "8 chunks")
+    assert "plant.Flow" in with_table.run("sql", "SELECT count(*) FROM plant_Flow", "--explain").out
+    assert "No ChronoTable is in the question" in with_table.run("sql", "SELECT 1", "--explain").out
+
+
+def test_keys_of_one_name_are_numbered() -> None:
+    assert _keys(["a", "A", "a", "a_2", "a"]) == ["a", "A", "a_2", "a_2_2", "a_3"]
+
+
+def test_names_of_columns_and_tables_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Square brackets are no markup, and no name of a member has a space in it."""
+    TextOutput().table("rows", ["m[key]"], [("v[0]",)])
+    assert "m[key]" in capsys.readouterr().out
+    JsonOutput().table("late rows", ["Rows"], [(2,)])
+    assert json.loads(capsys.readouterr().out) == {"late_rows": [{"rows": 2}]}

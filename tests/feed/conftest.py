@@ -1,11 +1,7 @@
-"""A server that may crash, and how many schedules are played: see tests/harness/schedules.py.
-
-The options work when this folder is named: `pytest tests/feed --schedules 1000`.
-"""
+"""A server that may crash, for schedules: see tests/harness/schedules.py."""
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,25 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.crash_servers import CrashServer
-
-_SCHEDULES = 100
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--schedules", type=int, default=_SCHEDULES, help="how many random schedules are played")
-    parser.addoption("--schedule-seed", type=int, help="play this schedule only, as often as --schedules says or once")
-
-
-def seeds(config: pytest.Config) -> list[int]:
-    """The schedules of this run: other ones each time, unless one is asked for by its seed."""
-    chosen = config.getoption("--schedule-seed", None)
-    count: int = config.getoption("--schedules", _SCHEDULES)
-    if chosen is not None:
-        return [chosen] * (1 if count == _SCHEDULES else count)
-    first = config.getoption("randomly_seed", None)
-    if not isinstance(first, int):
-        first = random.SystemRandom().randrange(2**31)
-    return [first * 1000 + number for number in range(count)]
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from feed.conftest import seeds
 from harness.lakes import NOON, Lake, chunk
+from harness.seeds import seeds
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from harness.homes import home_with_jars
 from harness.lakes import Lake
 from harness.schedules import Schedule
 from harness.verdicts import Verdicts
+from thermocline.feed.refusals import FeedTaken
 from thermocline.stack import Stack
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class Played:
         self.verdicts = Verdicts(self.lake, self._schedule.tables)
         self._writes = [act.statements for act in self._schedule.acts if act.kind == "write"]
         self.lake.run(*self._schedule.setup())
+        if self._schedule.is_altered:  # a column that is there now and then: here it always is
+            self.lake.run(*(f"ALTER TABLE {table} ADD COLUMN extra int" for table in self._schedule.tables))
 
     def sync(self) -> None:
         self.lake.run(*(f"SELECT lakets.enable_sync('{table}')" for table in self._schedule.tables))
@@ -71,7 +75,9 @@ class Played:
             session.execute("INSERT INTO m SELECT moment(0, 1), NULL, 1, 'again' FROM generate_series(1, 3)")
 
     def drain(self, driver: FeedProcess) -> None:
-        outcome = driver.drain(self.dsn)
+        give_up_at = time.monotonic() + 60
+        while (outcome := driver.drain(self.dsn)).code == FeedTaken.code and time.monotonic() < give_up_at:
+            time.sleep(0.1)  # the session of one that was killed lives on for a moment
         assert outcome.how == "done", outcome
         assert outcome.caught_up
         self.verdicts.sample()

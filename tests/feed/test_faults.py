@@ -13,9 +13,8 @@ from psycopg.conninfo import make_conninfo
 from harness.crash_servers import CrashServer
 from harness.proxies import Proxy, proxy
 from harness.trials import lake_of, on_the_way, prepare, require_all, run, write
-from thermocline.errors import DiskFull, ThermoclineError
-from thermocline.feed import feed as feeds
-from thermocline.feed import writing
+from thermocline.errors import StoreFailed, ThermoclineError
+from thermocline.feed import committing, writing
 from thermocline.hot import install
 from thermocline.lake import durable_io
 
@@ -107,7 +106,7 @@ def test_a_catalog_that_goes_down_in_a_batch(
         lake = lake_of(tmp_path / "home", crashing_dsn, uri=other.server().dsn)
         prepare(lake)
         write(lake, 100)
-        on_the_way(monkeypatch, feeds, "batch.before_append", other.crash)
+        on_the_way(monkeypatch, committing, "batch.before_append", other.crash)
         with pytest.raises(Exception, match=r"(?i)connect") as caught:
             lake.drain()
         other.start()
@@ -130,7 +129,7 @@ def test_a_store_that_goes_away_in_a_batch(lake: Lake, monkeypatch: pytest.Monke
         data.parent.write_text("no folder any more")
 
     write(lake, 100)
-    on_the_way(monkeypatch, writing if point.startswith("write") else feeds, point, break_store)
+    on_the_way(monkeypatch, writing if point.startswith("write") else committing, point, break_store)
     with pytest.raises(Exception) as caught:
         lake.drain()
     data.parent.unlink()
@@ -139,7 +138,7 @@ def test_a_store_that_goes_away_in_a_batch(lake: Lake, monkeypatch: pytest.Monke
     write(lake, 200)
     lake.drain()
     require_all(lake)
-    assert isinstance(caught.value, OSError | ThermoclineError), f"no clear error: {caught.value!r}"
+    assert isinstance(caught.value, StoreFailed), f"no clear error: {caught.value!r}"
 
 
 def allow_small_files_only() -> None:
@@ -183,7 +182,7 @@ def test_a_disk_that_is_full_in_a_batch(lake: Lake, monkeypatch: pytest.MonkeyPa
     write(lake, 200)
     lake.drain()
     require_all(lake)
-    assert isinstance(caught.value, OSError | DiskFull), f"no clear error: {caught.value!r}"
+    assert isinstance(caught.value, StoreFailed), f"no clear error: {caught.value!r}"
 
 
 # ---- what the server may be told -------------------------------------------------------------

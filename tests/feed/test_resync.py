@@ -160,7 +160,9 @@ def test_the_clock_tells_the_last_moment_that_is_surely_in_the_lake() -> None:
         clock.saw(end, BASE + timedelta(seconds=end))
     assert clock.reached(9) is None
     assert clock.reached(25) == BASE + timedelta(seconds=20)
-    assert clock.reached(25) is None
+    clock.forget(25)
+    assert clock.reached(19) is None
+    assert clock.reached(25) == BASE + timedelta(seconds=20), "several tables ask for the same position"
     assert clock.reached(30) == BASE + timedelta(seconds=30)
 
 

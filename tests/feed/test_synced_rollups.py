@@ -143,9 +143,9 @@ def test_a_refresh_that_is_open_is_waited_for(lake: Lake) -> None:
         ("SELECT 1", "public.nothing is not a ChronoTable"),
         ("CREATE TABLE nothing (ts timestamptz NOT NULL)", "public.nothing is not a ChronoTable"),
         (
-            "SELECT lakets.create_rollup('nothing', 'SELECT lakets.time_bucket(''1 hour'', ts) AS b, array_agg(v) AS vs"
-            " FROM m GROUP BY 1')",
-            "cannot sync public._rollup_nothing: its column vs has the type double precision",
+            "SELECT lakets.create_rollup('nothing', 'SELECT lakets.time_bucket(''1 hour'', ts) AS b,"
+            " min(''1''::money) AS v FROM m GROUP BY 1')",
+            "cannot sync public._rollup_nothing: its column v has the type money",
         ),
         (
             f"SELECT lakets.create_rollup('nothing', '{QUERY}', '2 hours');"

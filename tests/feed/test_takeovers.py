@@ -39,7 +39,7 @@ def lake(crashing_dsn: str, tmp_path: Path) -> Lake:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -129,6 +129,32 @@ def test_m20_two_restores_that_run_at_once_do_not_mix(restored_twice: Any, how: 
     require_all(first)
 
 
+@pytest.mark.slow
+def test_m20_a_server_that_was_restored_below_what_the_lake_has_seen_adds_nothing(restored_twice: Any) -> None:
+    """Neither after a resync nor synced anew: positions of two histories must not mix."""
+    (first, _), (restored, _) = restored_twice
+    for _ in range(3):
+        first.run("SELECT pg_logical_emit_message(false, 'test', 'more')", "SELECT pg_switch_wal()")
+    write(first, 100, "first")
+    first.drain()
+    before = newest(first)
+    write(restored, 100, "restored")
+    anew = ("SELECT lakets.disable_sync('m')", "SELECT lakets.enable_sync('m')")
+    for statements, told in (((), "another database"), (anew, "a restore to an earlier point")):
+        if statements:
+            restored.run(*statements)
+        else:
+            assert restored.stack.resync_feed() == 1
+        with restored.feed() as feed:
+            for _ in range(2):
+                progress = feed.drain()
+        assert progress.set_aside == ("public.m",)
+        ((status, reason),) = restored.run("SELECT status, reason FROM thermocline.synced_table")
+        assert status == "SKIPPED"
+        assert told in reason
+        assert newest(first) == before, "nothing was written"
+
+
 # ---- one that was asleep ---------------------------------------------------------------------
 
 
@@ -145,7 +171,7 @@ def test_a_feed_that_slept_while_another_took_over_does_no_harm_when_it_wakes(la
     with Child(Run(lake.stack.settings, prepare=partial(sabotage.sleep_at, point))) as sleeper:
         wait_until(lambda: psutil.Process(sleeper.pid).status() == psutil.STATUS_STOPPED)
         lake.run(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database()"
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database()"
             " AND application_name LIKE 'thermocline%'"
         )
         write(lake, 200)
@@ -159,6 +185,23 @@ def test_a_feed_that_slept_while_another_took_over_does_no_harm_when_it_wakes(la
     Verdicts(lake, ["m"]).require_covered_chunks_exact()
     require_all(lake)
     assert outcome.is_clear, outcome
+
+
+def test_no_feed_is_given_the_number_of_another_one_also_of_a_stream_that_has_ended(lake: Lake) -> None:
+    """One that slept until another stream had begun would take what it finds for its own."""
+    given = []
+    for _ in range(2):
+        for _ in range(2):
+            with lake.feed() as feed:
+                feed.drain()
+                given.append(feed.ledger.epoch)
+        lake.run("SELECT lakets.disable_sync('m')")
+        with lake.feed() as feed:
+            feed.tend()
+        assert lake.run("SELECT count(*) FROM thermocline.stream") == [(0,)]
+        lake.run("SELECT lakets.enable_sync('m')")
+    assert given == sorted(set(given))
+    require_all(lake)
 
 
 def test_a_table_that_left_in_a_crash_and_comes_back_after_days(lake: Lake) -> None:
@@ -269,7 +312,7 @@ def test_m16_a_copy_and_somebody_who_waits_for_the_whole_table_do_not_wait_for_e
         on_the_way(monkeypatch, copying, "copy.standing", want_everything)
         copied = threads.submit(copy)
         wait_until(lambda: bool(asked))
-        asked[0].result(timeout=30)
+        asked[0].result(timeout=60)
         impatient.commit()
         copied.result(timeout=60)
     lake.drain()

@@ -72,7 +72,7 @@ def test_g17_a_lake_that_breaks_at_a_look_keeps_the_chunk_in_its_table(lake: Lak
             BREAKS[how](lake)
         prover.look(chunk)
 
-    outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=check, patience=2)
+    outcome = drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=check)
     assert outcome.result is drop.Result.STAYS
     assert outcome.reason is not None
     assert outcome.reason.code == "lake_unchecked"
@@ -84,7 +84,7 @@ def test_g17_a_look_that_failed_is_known_to_whoever_drops_by_sql(lake: Lake) -> 
     prove(lake)
     remove(lake, f"_time={BASE:%Y-%m-%d}/*.parquet")
     prover = lake.stack.prover(on_spark=False)
-    assert drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prover.look, patience=2).result is drop.Result.STAYS
+    assert drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prover.look).result is drop.Result.STAYS
     assert lake.run("SELECT lakets.drop_chunks('m', '1 day')") == [(0,)]
     assert lake.run("SELECT count(*) FROM m") == [(72,)]
 
@@ -97,19 +97,18 @@ def test_g17_an_older_version_of_the_lakes_table_is_no_proof(lake: Lake) -> None
     lake.run(f"UPDATE thermocline_lake.iceberg_tables SET metadata_location = '{old}' WHERE catalog_name = 'lake'")
     assert lake.run("SELECT lakets.drop_chunks('m', '1 day')") == [(0,)]  # nobody has looked, but SQL sees the version
     prover = lake.stack.prover(on_spark=False)
-    assert drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prover.look, patience=2).result is drop.Result.STAYS
+    assert drop.drop_chunk(lake.dsn, lake.chunk_oid(), check_lake=prover.look).result is drop.Result.STAYS
     assert lake.run("SELECT count(*) FROM m") == [(73,)]
 
 
 def test_g20_a_receipt_never_names_columns_that_were_not_compared(lake: Lake) -> None:
     """A column is being added while the prover waits for its lock."""
     lake.run("SELECT lakets.add_retention_policy('m', '1 day')")
-    with psycopg.connect(lake.dsn) as alter:
+    with lake.feeding(), psycopg.connect(lake.dsn) as alter:
         alter.execute("ALTER TABLE m ADD COLUMN extra int NOT NULL DEFAULT 5")
         timer = threading.Timer(0.7, alter.commit)
         timer.start()
-        with lake.feeding():
-            assert lake.stack.prover(on_spark=False).prove(lake.chunk_oid()).receipt
+        assert lake.stack.prover(on_spark=False).prove(lake.chunk_oid()).receipt
         timer.join()
     assert lake.run('SELECT columns @> \'[{"name": "extra"}]\' FROM thermocline.receipt') == [(True,)]
     with lake.feeding():

@@ -62,7 +62,7 @@ def place(metrics: Metrics, chunk: int) -> str:
 
 def recovered(metrics: Metrics) -> list[Outcome]:
     """Recovery, as soon as the server has noticed that the worker is dead."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         outcomes = recover(metrics.dsn)
         if not any(code(outcome) == "busy" for outcome in outcomes) or time.monotonic() > deadline:
@@ -162,7 +162,7 @@ def test_a_chunk_that_somebody_reads_by_its_name_is_attached_back(metrics: Metri
                 reader.run(f"SELECT count(*) FROM {metrics.name()}")
 
         # ATTACH needs the same lock, so it stays detached until the reader has ended.
-        outcome = drop_chunk(metrics.dsn, chunk, check_lake=read_when_detached, patience=0.5)
+        outcome = drop_chunk(metrics.dsn, chunk, check_lake=read_when_detached, patience=2)
         assert (outcome.result, code(outcome)) == (Result.DEFERRED, "busy")
         assert place(metrics, chunk) == "detached"
         assert metrics.status() == "active", "still hot: readers across the tiers find it in thermocline.detaching"
@@ -236,7 +236,10 @@ def test_g22_constant_readers_and_generic_plan_writers_do_not_starve_it(metrics:
     for thread in threads:
         thread.start()
     try:
-        time.sleep(0.5)
+        deadline = time.monotonic() + 60
+        while min(counts) == 0:
+            assert time.monotonic() < deadline, counts
+            time.sleep(0.01)
         outcomes = [drop_chunk(metrics.dsn, metrics.chunk(day)) for day in range(3)]
     finally:
         stop.set()
@@ -244,7 +247,6 @@ def test_g22_constant_readers_and_generic_plan_writers_do_not_starve_it(metrics:
             thread.join()
     assert [outcome.result for outcome in outcomes] == [Result.DROPPED] * 3
     assert failures == []
-    assert min(counts) > 0
 
 
 def test_a_long_transaction_defers_it_before_anything_is_touched(metrics: Metrics) -> None:
@@ -291,7 +293,7 @@ def test_g22_killed_at_any_point_it_is_finished_by_the_next_worker(metrics: Metr
     metrics.receipt()
     chunk = metrics.chunk()
     process = worker(metrics, point)
-    assert process.communicate(timeout=60)[0] == ""
+    assert process.communicate(timeout=120)[0] == ""
     assert process.returncode == -signal.SIGKILL
     recovered(metrics)
     outcome = drop_chunk(metrics.dsn, chunk)
@@ -310,8 +312,8 @@ def test_g22_killed_at_any_point_a_row_written_meanwhile_is_kept(metrics: Metric
     metrics.receipt()
     chunk = metrics.chunk()
     process = worker(metrics, point)
-    process.communicate(timeout=60)
-    deadline = time.monotonic() + 20
+    process.communicate(timeout=120)
+    deadline = time.monotonic() + 60
     while metrics.one("SELECT count(*) FROM pg_locks WHERE relation = %s AND mode = 'AccessExclusiveLock'", chunk):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -327,6 +329,22 @@ def test_g22_killed_at_any_point_a_row_written_meanwhile_is_kept(metrics: Metric
         assert metrics.codes() == ["not_covered"]
 
 
+def test_g22_killed_after_it_was_attached_back_it_is_in_the_table_and_nothing_is_left_to_finish(
+    metrics: Metrics,
+) -> None:
+    metrics.receipt()
+    metrics.ask(f"CREATE TABLE mine (kept {metrics.name()})")
+    process = worker(metrics, "drop.attached_back")
+    assert process.communicate(timeout=60)[0] == ""
+    assert process.returncode == -signal.SIGKILL
+    assert place(metrics, metrics.chunk()) == "attached"
+    assert metrics.one("SELECT count(*) FROM metrics") == 72
+    assert recovered(metrics) == []
+    assert metrics.one("SELECT count(*) FROM thermocline.detaching") == 0
+    metrics.ask("DROP TABLE mine")
+    assert metrics.codes() == ["not_covered"], "it is copied anew first"
+
+
 def test_g22_killed_while_it_detaches_the_pending_detach_is_finished(metrics: Metrics) -> None:
     """The worker and its session die while the detach waits for a reader that came at the wrong moment."""
     metrics.receipt()
@@ -334,12 +352,13 @@ def test_g22_killed_while_it_detaches_the_pending_detach_is_finished(metrics: Me
     with Session(metrics.dsn) as reader:
         metrics.ask("BEGIN")
         metrics.ask("LOCK TABLE thermocline.detaching IN SHARE MODE")  # holds the worker right before its intent
-        process = worker(metrics, patience=30)
+        process = worker(metrics, patience=120)
         blocked = (
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'thermocline'"
+            " AND datname = current_database()"
         )
         with psycopg.connect(metrics.dsn, autocommit=True) as watcher:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 100
             while watcher.execute(blocked.encode()).fetchone() != (1,):
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
@@ -366,7 +385,7 @@ def test_g22_killed_while_it_detaches_the_pending_detach_is_finished(metrics: Me
 
 def test_a_begun_drop_whose_chunk_somebody_removed_is_forgotten(metrics: Metrics) -> None:
     metrics.receipt()
-    worker(metrics, "drop.detached").communicate(timeout=60)
+    worker(metrics, "drop.detached").communicate(timeout=120)
     metrics.ask(f"DROP TABLE {metrics.name()}")
     assert [code(outcome) for outcome in recovered(metrics)] == ["gone"]
     assert metrics.one("SELECT count(*) FROM thermocline.detaching") == 0
@@ -425,7 +444,20 @@ def test_an_unsynced_table_is_planned_and_dropped_outright(plain: Metrics) -> No
 def candidate(number: int, against: Reason | None = None, *, begun: bool = False) -> Candidate:
     start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
     return Candidate(
-        number, f"c{number}", "public", "t", start, start + timedelta(days=1), 1, True, "policy", begun, against
+        number,
+        f"c{number}",
+        "public",
+        "t",
+        start,
+        start + timedelta(days=1),
+        1,
+        "active",
+        None,
+        True,
+        7,
+        "policy",
+        begun,
+        against,
     )
 
 

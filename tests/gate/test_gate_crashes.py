@@ -11,21 +11,22 @@ from typing import Any
 import pytest
 
 import thermocline
-from harness.lakes import BASE, Lake
+from harness.lakes import BASE, Lake, age
 from harness.processes import Command
 
 GATE = Path(thermocline.__file__).parent / "gate"
 POINTS = sorted(
     {name for file in GATE.glob("*.py") for name in re.findall(r'crash_point\("([^"]+)"\)', file.read_text())}
 )
+WAY_BACK = [point for point in POINTS if point.startswith("rehydrate.")]
 # A chunk is attached back only when it changed while it was detached; that has a test of its own.
-REACHED = [point for point in POINTS if point != "drop.attached_back"]
+REACHED = [point for point in POINTS if point.startswith(("receipt.", "drop.")) and point != "drop.attached_back"]
 
 
 @pytest.fixture
 def lake(dsn: str, tmp_path: Path) -> Lake:
     lake = Lake.of(dsn, tmp_path / "home").with_days("id int, tag text", "g, 't' || g").synced()
-    lake.run("SELECT lakets.add_tiered_retention_policy('m', '1 day', '3 days')")
+    lake.run(f"SELECT lakets.add_tiered_retention_policy('m', '{age(2)}', '{age(0)}')")
     lake.drain()
     return lake
 
@@ -71,3 +72,27 @@ def test_g22_killed_at_any_point_of_receipt_and_drop_nothing_is_lost(lake: Lake,
     after = everywhere(lake)
     assert sum((after - before).values()) == 1
     assert before - after == Counter()
+
+
+@pytest.mark.parametrize("point", WAY_BACK)
+def test_g22_killed_at_any_point_of_the_way_back_nothing_is_lost_or_doubled(lake: Lake, point: str) -> None:
+    before = everywhere(lake)
+    lake.let_go(0)
+    command = Command(lake.stack.home.root, {"THERMOCLINE_HOT_DSN": lake.dsn})
+    start, end = (f"{BASE + timedelta(days=day):%Y-%m-%d}" for day in (0, 1))
+    asked = ["rehydrate", "m", "--from", start, "--to", end, "--in-process", "--json"]
+    with lake.feeding():
+        killed = command.run(*asked, kill_at=point)
+        assert killed.was_killed, killed.out + killed.err
+        assert everywhere(lake) == before
+        assert sum(lake.hot().values()) in (48, 72), "never a part of it"
+        if point != "rehydrate.attached":
+            ended = command.run(*asked)
+            assert ended.code == 0, ended.out + ended.err
+    assert everywhere(lake) == before
+    assert lake.hot() == before
+    assert lake.run("SELECT count(*) FROM thermocline.rehydration") == [(0,)]
+    assert lake.run("SELECT count(*), sum(row_count) FROM thermocline.audit WHERE action = 'rehydrate'") == [(1, 24)]
+    lake.run("UPDATE m SET tag = 'corrected' WHERE id = 5")
+    lake.drain()
+    lake.assert_same()

@@ -11,7 +11,8 @@ from harness.lakes import BASE, Lake
 from harness.sessions import Session
 from thermocline.gate import drop
 from thermocline.gate.drop import Result
-from thermocline.gate.receipt import NotProven, Prover
+from thermocline.gate.receipt import Prover
+from thermocline.gate.sides import NotProven
 from thermocline.lake.catalogs import LAKE
 
 NOON = BASE + timedelta(hours=12)
@@ -108,31 +109,9 @@ def test_g1_g2_an_open_writer_into_an_old_chunk_keeps_it(lake: Lake) -> None:
 # ---- a feed that lies ------------------------------------------------------------------------
 
 
-def append_to_lake(lake: Lake, change: str) -> None:
-    """Rows of the history once more, or their opposite, under a batch id that the database knows."""
-    import uuid
-
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    batch = str(uuid.uuid4())
-    lake.run(
-        f"INSERT INTO thermocline.batch (id, epoch, end_lsn) SELECT '{batch}', epoch, position FROM thermocline.stream"
-    )
-    with lake.stack.catalog() as catalog:
-        table = catalog.load_table("public.lb_m_history")
-        rows = table.scan().to_arrow()
-        one = rows.filter(pc.equal(rows["i4"], 5)).slice(0, 1)
-        kinds = pa.array([change])
-        one = one.set_column(one.column_names.index("_change_type"), "_change_type", kinds)
-        later = pc.add(one["_seq"], 1)
-        one = one.set_column(one.column_names.index("_seq"), "_seq", later)
-        table.append(one, snapshot_properties={"thermocline.batch": batch})
-
-
 @pytest.mark.parametrize(("change", "difference"), [("delete", -1), ("insert", 1)])
 def test_g11_a_feed_that_lost_or_doubled_a_row_is_found_out(lake: Lake, change: str, difference: int) -> None:
-    append_to_lake(lake, change)
+    lake.falsify(change, "i4", 5)
     with lake.feeding():
         found = prover(lake).prove(lake.chunk_oid())
     assert (found.equal, found.receipt, found.reason) == (False, None, "content_differs")
@@ -153,8 +132,8 @@ def test_g11_a_feed_that_reports_progress_too_early_is_found_out(lake: Lake) -> 
 
 
 def test_g11_both_sides_have_as_many_rows_but_not_the_same(lake: Lake) -> None:
-    append_to_lake(lake, "delete")
-    append_to_lake(lake, "insert")
+    lake.falsify("delete", "i4", 5)
+    lake.falsify("insert", "i4", 5)
     lake.run(f"UPDATE m SET tag = 'x' WHERE ts < '{NOON}' AND i4 = 7")
     with lake.feeding():
         assert prover(lake).prove(lake.chunk_oid()).equal  # lost and doubled is as it was

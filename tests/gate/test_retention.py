@@ -221,7 +221,7 @@ def test_chunks_of_a_table_that_a_foreign_key_refers_to_go_unless_a_row_does(pla
     assert run(plain, "drop_chunks('metrics', '3 days')") == 1
     assert plain.notices == []
     assert plain.one("SELECT count(*) FROM metrics") == 24
-    assert plain.ask("SELECT range_start, trap_oid IS NOT NULL FROM thermocline.dropped_range") == [
+    assert plain.ask("SELECT range_start, trap_oid IS NOT NULL FROM thermocline.dropped_range ORDER BY 1") == [
         (plain.start, True),
         (plain.start + timedelta(days=1), True),
     ]
@@ -282,6 +282,11 @@ def test_tier_chunk_flags_and_removes_nothing(metrics: Metrics) -> None:
     assert metrics.status() == "active"
     with pytest.raises(psycopg.errors.RaiseException, match="is not a tiered chunk"):
         run(metrics, f"untier_chunk('{metrics.name()}')")
+    without_schema = metrics.name().removeprefix("public.")
+    assert without_schema != metrics.name()
+    assert run(metrics, f"tier_chunk('{without_schema}')") is True
+    run(metrics, f"untier_chunk('{without_schema}')")
+    assert metrics.status() == "active"
 
 
 def test_the_lock_of_tier_chunk_ends_with_the_call(metrics: Metrics) -> None:

@@ -53,7 +53,7 @@ class CrashServer:
         running = self._embedded.running()
         assert running is not None, "the server that is to crash does not run"
         os.kill(running.pid, signal.SIGQUIT)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self._embedded.running() is not None:
             assert time.monotonic() < deadline, "the server does not die"
             time.sleep(0.005)
@@ -75,10 +75,15 @@ def crash_server(folder: Path, major: int) -> Iterator[CrashServer]:
             # What dies here is processes, never the machine: what was written is there, synced or not. Flushed is still
             # not the same as committed.
             session.execute("ALTER SYSTEM SET fsync = off")
-            session.execute("SELECT pg_reload_conf()")
+            session.execute("ALTER SYSTEM SET max_prepared_transactions = 20")
+            # What autovacuum locks and logs would be chance, and so would what a checkpoint that comes by saves.
+            session.execute("ALTER SYSTEM SET autovacuum = off")
+            session.execute("ALTER SYSTEM SET checkpoint_timeout = '1d'")
             # Some thousand sessions are opened here: a password that is quickly checked is enough.
             session.execute("SET scram_iterations = 1")
             session.execute(sql.SQL("ALTER ROLE CURRENT_USER PASSWORD {}").format(session.info.password))
+        one.stop()
+        one.start()
         yield one
     finally:
         one.stop()

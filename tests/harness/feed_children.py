@@ -5,6 +5,7 @@ A fork server imports everything once and opens nothing; each child opens its ow
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from thermocline import crash
 from thermocline.errors import Busy, ThermoclineError
 from thermocline.feed import batches
-from thermocline.feed.ledger import Ledger
+from thermocline.feed.pacing import Pace, Waiting
 from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
 from thermocline.stack import Stack
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ _CONTEXT.set_forkserver_preload(
         "thermocline.feed.feed",
         "thermocline.feed.batches",
         "thermocline.feed.resync",
+        "thermocline.gate.late",
+        "thermocline.gate.lifecycle",
+        "thermocline.gate.rehydrate",
         "thermocline.lake.durable_io",
         "pyiceberg.catalog.sql",
         "pyiceberg.io.pyarrow",
@@ -46,7 +51,7 @@ _CONTEXT.set_forkserver_preload(
         "pyiceberg_core.transform",
     ]
 )
-_PATIENCE = 60
+_PATIENCE = 120
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,14 @@ class Run:
 
     settings: Settings
     mode: str = "drain"
-    """drain, steps, tend, serve or resync"""
+    """drain, steps, turns, tend, serve or resync"""
     kill_at: str | None = None
     seconds: float = 0.4
     """How long it serves."""
     prepare: Callable[[], None] | None = field(default=None)
     """Runs in the child before anything else: a limit, a sabotage."""
+    work: Callable[[Settings], str] | None = field(default=None)
+    """What it does instead of the feed's work; what comes of it is told."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class Outcome:
     """Whether an error is one of the product's own, or one of the disk's, which the command tells in its own words."""
 
     def __str__(self) -> str:
-        said = f" {self.code}: {self.told}" if self.how == "failed" else ""
+        said = f" {self.code}: {self.told}" if self.how == "failed" else f" {self.told}" if self.told else ""
         return f"{self.how}{said}"
 
     @property
@@ -154,16 +161,28 @@ def run(what: Run, seconds: float = _PATIENCE) -> Outcome:
     return Child(what).wait(seconds)
 
 
+def run_in_turn(what: Run) -> Outcome:
+    """Run a child to its end, once the sessions of one that was killed before it have ended."""
+    give_up_at = time.monotonic() + _PATIENCE
+    while (outcome := run(what)).is_busy and time.monotonic() < give_up_at:
+        time.sleep(0.05)
+    return outcome
+
+
 # ---- in the child ----------------------------------------------------------------------------
 
 
 def _main(what: Run, out: Connection) -> None:
+    gc.freeze()  # what was imported before the fork is not looked through again and again
     os.environ.pop(crash.VARIABLE, None)
     if what.kill_at:
         os.environ[crash.VARIABLE] = what.kill_at
     try:
         if what.prepare:
             what.prepare()
+        if what.work:
+            out.send(Outcome("done", told=what.work(what.settings)))
+            return
         caught_up = _MODES[what.mode](what)
         out.send(Outcome("done", caught_up=caught_up))
     except ThermoclineError as error:
@@ -186,6 +205,15 @@ def _steps(what: Run) -> bool:
     return False
 
 
+def _turns(what: Run) -> bool:
+    """Batches of one table each, as if no other were due."""
+    with Stack(what.settings).own_feed() as feed:
+        for turn in range(4):
+            if tables := [state.table.id for state in feed.ledger.tables()]:
+                feed.step({tables[turn % len(tables)]})
+    return False
+
+
 def _tend(what: Run) -> bool:
     with Stack(what.settings).own_feed() as feed:
         return feed.tend().caught_up
@@ -201,12 +229,14 @@ def _serve(what: Run) -> bool:
     """As the service does: batches in one thread, joins and copies in another."""
     stop = threading.Event()
     failures: list[BaseException] = []
+    pace = Pace(what.settings.feed.interval, what.settings.feed.window_mb << 20)
+    began = time.monotonic()  # times are counted from here, so that no full hour falls into it by chance
     with Stack(what.settings).own_feed() as feed:
 
         def carry() -> None:
             try:
                 while not stop.wait(0.005):
-                    _batch(feed, what)
+                    _batch(feed, pace, time.monotonic() - began)
             except BaseException as error:
                 failures.append(error)
 
@@ -225,18 +255,23 @@ def _serve(what: Run) -> bool:
     return False
 
 
-def _batch(feed: Feed, what: Run) -> None:
+def _batch(feed: Feed, pace: Pace, now: float) -> None:
     """One batch, planned from outside of the feed as Spark's source does."""
     with connect(feed.dsn) as session:
-        ledger = Ledger(session)
-        stream = ledger.stream()
-        slot = ledger.slot_state(stream.slot) if stream else None
-        if stream is None or slot is None:
-            return
-        end = min(slot.flushed, slot.confirmed + what.settings.feed.window_mb * 1024 * 1024)
-        if end <= slot.confirmed:
-            return
-    feed.settle(batches.carry(*feed.reading(stream, end)))
+        row = session.execute(query("feed_waiting")).fetchone()
+    due = pace.next(Waiting.told(row), now) if row else None
+    stream = feed.ledger.stream()
+    if due is None or stream is None:
+        return
+    reading, targets = feed.reading(stream, due.end)
+    feed.settle(batches.carry(reading.upto(due.end, due.tables), targets))
 
 
-_MODES: dict[str, Any] = {"drain": _drain, "steps": _steps, "tend": _tend, "serve": _serve, "resync": _resync}
+_MODES: dict[str, Any] = {
+    "drain": _drain,
+    "steps": _steps,
+    "turns": _turns,
+    "tend": _tend,
+    "serve": _serve,
+    "resync": _resync,
+}

@@ -15,10 +15,12 @@ CACHE = Home(Path(sys.prefix) / ".test-home")
 
 
 def fetch_jars(wanted: list[jars.Jar]) -> None:
-    """Fetch into the shared cache what is not there yet."""
+    """Fetch into the shared cache what is not there yet; one worker does, the others wait for it."""
     CACHE.root.mkdir(parents=True, exist_ok=True)
     if jars.missing(wanted, CACHE):
-        jars.fetch(wanted, CACHE, java.find(JavaSettings(), CACHE))
+        with CACHE.exclusively():
+            if missing := jars.missing(wanted, CACHE):
+                jars.fetch(missing, CACHE, java.find(JavaSettings(), CACHE))
 
 
 def local_mirror(folder: Path, wanted: list[jars.Jar]) -> Path:

@@ -158,7 +158,7 @@ def reference(messages: Sequence[bytes]) -> Expected:
             expected.end = cursor.get("q")
             expected.transactions += 1
         elif kind == "R":
-            oid, name = cursor.get("I"), f"{cursor.text()}.{cursor.text()}"
+            oid, name = cursor.get("I"), f"{cursor.text() or 'pg_catalog'}.{cursor.text()}"
             cursor.take(1)
             columns = []
             for _ in range(cursor.get("H")):
@@ -171,7 +171,7 @@ def reference(messages: Sequence[bytes]) -> Expected:
             expected.truncates.append((lsn, 2 * position, oids, bool(options & 1), bool(options & 2)))
             position += 1
         elif kind == "M":
-            inside, own, prefix = cursor.get("B"), cursor.get("q"), cursor.text()
+            inside, own, prefix = cursor.get("B") & 1, cursor.get("q"), cursor.text()
             content = cursor.take(cursor.get("i"))
             place = (lsn, 2 * position) if inside else (None, None)
             expected.messages.append((place[0], own, place[1], prefix, content))
@@ -225,7 +225,7 @@ def reference_value(oid: int, typmod: int, tag: str, data: bytes) -> tuple[Any, 
         parse = float if oid == types.FLOAT8 else int
         return (parse(text) if tag == "t" else struct.unpack(">" + NUMBERS[oid], data)[0]), None
     if oid == types.BOOL:
-        return (text == "t" if tag == "t" else data == b"\1"), None
+        return (text == "t" if tag == "t" else data != b"\0"), None
     if oid == types.BYTEA:
         return (bytes.fromhex(text[2:]) if tag == "t" else data), None
     if oid == types.UUID:
@@ -267,24 +267,31 @@ def reference_timestamp(text: str, data: bytes, kind: pa.DataType) -> tuple[int 
     return (None, told) if told else _in_calendar(moment, moment, kind)
 
 
+class Unusual(Exception):
+    """A value in a form that PostgreSQL never gives it, whose meaning nobody has defined."""
+
+
 def numeric_text(data: bytes) -> str:
     count, weight, sign, dscale, *groups = struct.unpack(f">hhHh{len(data) // 2 - 4}h", data)
     if sign > 0x4000:
         return {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}[sign]
     assert count == len(groups)
+    if groups and not (groups[0] and groups[-1] and 4 * (count - 1 - weight) < dscale + 4):
+        raise Unusual("zeros at an end, or digits that are not shown")
     unscaled = sum(group * 10_000 ** (count - 1 - at) for at, group in enumerate(groups))
     number = Decimal(f"{unscaled}E{4 * (weight - count + 1)}")
     return f"{'-' if sign else ''}{number:.{dscale}f}"
 
 
 def reference_numeric(typmod: int, text: str) -> tuple[Any, str | None]:
-    if typmod == -1:
+    precision, scale = (typmod - 4) >> 16 & 0xFFFF, (typmod - 4) & 0x7FF
+    if typmod < 4 or not 1 <= precision <= 38 or scale > precision:
         return text, None
-    precision, scale = (typmod - 4) >> 16, (typmod - 4) & 0x7FF
     number = Decimal(text)
     if not number.is_finite() or number.copy_abs() >= 10 ** (precision - scale):
         return None, text
-    return number.quantize(Decimal(1).scaleb(-scale), context=Context(prec=60)), None
+    fitted = number.quantize(Decimal(1).scaleb(-scale), context=Context(prec=60))
+    return (fitted, None) if fitted == number else (None, text)
 
 
 # ---- comparing -------------------------------------------------------------------------------

@@ -63,8 +63,8 @@ class Command:
         return finished(self.start(*arguments, kill_at=kill_at, **variables))
 
 
-def finished(process: subprocess.Popen[str], seconds: float = 180) -> Ended:
-    """Wait for a process that was started."""
+def finished(process: subprocess.Popen[str], seconds: float = 540) -> Ended:
+    """Wait for a process that was started; on a machine with much to do, one with Spark takes minutes."""
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

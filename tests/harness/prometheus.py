@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FOLDER = CACHE.root / "prometheus"
 _CONFIG = """
-global: {{scrape_interval: 1s}}
+global: {{scrape_interval: 2s}}
 scrape_configs:
   - job_name: thermocline
     static_configs: [{{targets: ["{target}"]}}]
@@ -72,7 +72,7 @@ class Prometheus:
 
 @contextmanager
 def scraping(executable: str, target: str, folder: Path) -> Iterator[Prometheus]:
-    """Prometheus asks the target every second while the block lasts."""
+    """Prometheus asks the target every two seconds while the block lasts."""
     folder.mkdir(parents=True)
     (folder / "prometheus.yml").write_text(_CONFIG.format(target=target))
     port = free_port()

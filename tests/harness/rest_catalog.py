@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
+from harness.crash_servers import free_port
 from harness.homes import CACHE, fetch_jars
 from thermocline.config import JavaSettings
 from thermocline.lake import jars, java
@@ -70,15 +70,21 @@ def _ivy_module() -> str:
 
 
 def _fetch(java_program: Path) -> None:
-    if (_FOLDER / "complete").exists():
-        return
+    """One worker does, the others wait for it."""
+    with CACHE.exclusively():
+        if not (_FOLDER / "complete").exists():
+            _retrieve(java_program)
+            (_FOLDER / "complete").touch()
+
+
+def _retrieve(java_program: Path) -> None:
     _FOLDER.mkdir(parents=True, exist_ok=True)
     (_FOLDER / "ivy.xml").write_text(_ivy_module())
     pattern = str(_FOLDER / "jars" / "[artifact]-[revision](-[classifier]).[ext]")
     command = [str(java_program), "-cp", jars.ivy_classpath(), "org.apache.ivy.Main"]
     command += ["-ivy", str(_FOLDER / "ivy.xml"), "-cache", str(CACHE.ivy / "cache"), "-confs", "default"]
-    subprocess.run([*command, "-retrieve", pattern], check=True, capture_output=True)
-    (_FOLDER / "complete").touch()
+    said = subprocess.run([*command, "-retrieve", pattern], check=False, capture_output=True, text=True)
+    assert said.returncode == 0, f"the REST catalog could not be fetched: {said.stdout[-4000:]}{said.stderr[-1000:]}"
 
 
 @contextmanager
@@ -87,8 +93,7 @@ def rest_catalog(settings: dict[str, str]) -> Iterator[str]:
     program = java.find(JavaSettings(), CACHE).executable
     fetch_jars([jars.POSTGRES, jars.AWS])
     _fetch(program)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     spark_jars = Path(pyspark.__file__).parent / "jars"
     classpath = [str(_FOLDER / "jars" / "*"), *map(str, jars.paths([jars.POSTGRES, jars.AWS], CACHE))]
     environment = {_variable(key): value for key, value in settings.items()}
@@ -113,7 +118,7 @@ def _variable(key: str) -> str:
 
 
 def _wait(server: subprocess.Popen[bytes], address: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline and server.poll() is None:
         try:
             urllib.request.urlopen(f"{address}/v1/config", timeout=5).close()  # noqa: S310 (loopback)

@@ -6,10 +6,11 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+from thermocline.feed import committing, reading
 from thermocline.feed import feed as feeds
-from thermocline.feed import reading
 from thermocline.feed.feed import Feed
 from thermocline.feed.ledger import Ledger
+from thermocline.hot.positions import text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,10 +44,20 @@ def record_progress_first() -> None:
     settle = Feed.settle
 
     def sabotaged(self: Feed, batch: Batch) -> bool:
-        self.ledger.record(batch.ending.end, list(batch.ending.markers), [])
+        self.ledger.record(batch.ending.end, {one: self._read[one].joined_at for one in batch.ending.markers}, [])
         return settle(self, batch)
 
     Feed.settle = sabotaged  # type: ignore[method-assign]
+
+
+def leave_the_slowest_behind() -> None:
+    """The stream counts as being where its fastest table is."""
+
+    def sabotaged(self: Ledger, end: int, *_: Any) -> int:
+        self._session.execute("UPDATE thermocline.stream SET position = greatest(position, %s::pg_lsn)", [text(end)])
+        return end
+
+    Ledger._record_position = sabotaged  # type: ignore[assignment,method-assign]
 
 
 def hear_no_truncate() -> None:
@@ -66,8 +77,12 @@ def cover_before_copying() -> None:
     def sabotaged(ledger: Ledger) -> Any:
         for chunk in uncovered(ledger):
             ledger._session.execute(
-                "INSERT INTO thermocline.chunk_copy VALUES (%s, %s, 'copied', '0/1', 0) ON CONFLICT DO NOTHING",
-                [chunk.oid, chunk.table],
+                "INSERT INTO thermocline.chunk_copy"
+                " (chunk_oid, chronotable_id, how, position, row_count, relfilenode, attached)"
+                " SELECT c.oid, %s, 'copied', '0/1', 0, c.relfilenode, i.xmin::text::bigint"
+                " FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.oid = %s"
+                " ON CONFLICT DO NOTHING",
+                [chunk.table, chunk.oid],
             )
         ledger._session.commit()
         return []
@@ -84,4 +99,4 @@ def sleep_at(point: str) -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     slept: list[str] = []
-    feeds.crash_point = reached  # type: ignore[attr-defined]
+    feeds.crash_point = committing.crash_point = reached  # type: ignore[attr-defined]

@@ -24,19 +24,39 @@ _POINT = re.compile(r'crash_point\("([\w.]+)"\)')
 # Not on the way of a feed that runs: they have tests of their own.
 _ASIDE = ("resync.",)
 # Where a feed that only carries, or only copies, never comes.
-_CARRYING = ("batch.", "lake.", "read.", "record.", "write.")
-_NOT_IN = {"steps": ("copy.", "join."), "tend": ("batch.", "read.", "record.before", "record.begun")}
+_CARRYING = ("batch.", "lake.", "mirror.", "read.", "record.", "write.")
+_NOT_IN = {
+    "steps": ("copy.", "join.", "mirror."),
+    "turns": ("copy.", "join.", "mirror."),
+    "tend": ("batch.", "read.", "record.before", "record.begun"),
+}
 
 
 def kill_points() -> list[str]:
     """Every named point of feed and copy at which a process may be killed, as the source has them."""
     files = [*sorted((_SOURCE / "feed").glob("*.py")), _SOURCE / "lake" / "history.py"]
-    return sorted({name for file in files for name in _POINT.findall(file.read_text())})
+    return sorted({name for file in files for name in _POINT.findall(file.read_text())} - set(mirror_points()))
+
+
+def mirror_points() -> list[str]:
+    """Those that only a table in shadow mode comes by."""
+    return sorted(set(_POINT.findall((_SOURCE / "feed" / "mirroring.py").read_text())))
 
 
 def day(offset: int) -> datetime:
     """The first moment of a day, counted from today."""
     return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=offset)
+
+
+def enable(table: str, mode: str) -> str:
+    """The statement that has a table synced in a mode."""
+    return f"SELECT lakets.enable_sync('{table}', p_mode => '{mode}')"
+
+
+def attached(table: str, chunk: str) -> str:
+    """The statement that attaches a chunk, given as in a statement, for the day that it is of."""
+    first, after = (day(int(chunk[-3:-1]) + more) for more in (0, 1))
+    return f"ALTER TABLE {table} ATTACH PARTITION {chunk} FOR VALUES FROM ('{first:%Y-%m-%d}') TO ('{after:%Y-%m-%d}')"
 
 
 def chunk_name(table: str, offset: int) -> str:
@@ -49,7 +69,7 @@ class Act:
     """One thing that happens."""
 
     kind: str
-    """write, end, sync, feed, crash, audit, hammer, checkpoint"""
+    """write, end, sync, alter, feed, crash, audit, hammer, checkpoint"""
     session: int = 0
     statements: tuple[str, ...] = ()
     how: str = ""
@@ -73,9 +93,16 @@ class Schedule:
     tables: tuple[str, ...]
     kinds: tuple[str, ...]
     """The type of each table's time."""
+    modes: tuple[str, ...]
+    """How each is synced at last: direct or shadow."""
     rows: tuple[int, ...]
     window_mb: int
     acts: tuple[Act, ...]
+
+    @property
+    def is_altered(self) -> bool:
+        """Whether columns come and go."""
+        return any(act.kind == "alter" for act in self.acts)
 
     @staticmethod
     def of(seed: int) -> Schedule:
@@ -106,31 +133,35 @@ class _Author:
     next_id: int = 1000
     feeds: int = 0
     """How many feeds have run since a table was synced."""
+    altered: bool = False
     past: int = BEFORE
     future: int = AFTER
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
-        self.points = [point for point in kill_points() if not point.startswith(_ASIDE)]
 
     def schedule(self) -> Schedule:
         chance = self.chance
         self.tables = ("m", "n") if chance.random() < 0.4 else ("m",)
+        self.modes = {table: chance.choice(["direct", "shadow"]) for table in self.tables}
+        points = kill_points() + (mirror_points() if "shadow" in self.modes.values() else [])
+        self.points = [point for point in points if not point.startswith(_ASIDE)]
         kinds = tuple(chance.choice(["timestamptz", "timestamptz", "timestamp"]) for _ in self.tables)
         rows = tuple(chance.choice([1, 5, 24, 36]) for _ in self.tables)
         length = chance.randint(8, 15)
         special = self._special(length)
         acts: list[Act] = []
         if chance.random() < 0.6:  # the stream is there before any writer can be in its way
-            acts += [Act("sync", statements=("SELECT lakets.enable_sync('m')",)), Act("feed", how="drain")]
+            acts += [Act("sync", statements=(self._enable("m"),)), Act("feed", how="drain")]
             self.feeds = 3
         for at in range(length):
             for act in special.get(at, []):
                 acts.append(act)
-                if "enable_sync('n')" in "".join(act.statements):
+                if "enable_sync('n'" in "".join(act.statements):
                     self.feeds = 0
             acts.append(self._act())
-        return Schedule(self.seed, self.tables, kinds, rows, chance.choice([1, 128]), tuple(acts))
+        modes = tuple(self.modes.values())
+        return Schedule(self.seed, self.tables, kinds, modes, rows, chance.choice([1, 128]), tuple(acts))
 
     def _special(self, length: int) -> dict[int, list[Act]]:
         """What happens once or twice in a schedule, and before which of its other acts."""
@@ -138,7 +169,11 @@ class _Author:
         found: dict[int, list[Act]] = {}
         for table in self.tables:
             how = chance.choice(["", "", "in a writer's transaction"])
-            on = Act("sync", chance.randrange(SESSIONS), (f"SELECT lakets.enable_sync('{table}')",), how)
+            statements = [self._enable(table)]
+            if chance.random() < 0.5:
+                every = chance.choice([0, 50, 150, 300, 60_000])
+                statements.append(f"SELECT lakets.set_commit_interval('{table}', '{every} ms')")
+            on = Act("sync", chance.randrange(SESSIONS), tuple(statements), how)
             first = chance.randint(0, 2 if chance.random() < 0.7 else length // 2)
             found.setdefault(first, []).append(on)
             if chance.random() < 0.35:
@@ -148,16 +183,42 @@ class _Author:
                     found.setdefault(at, []).append(replace(self._feed(), overlap=5))
                 found.setdefault(at, []).append(off)
                 found.setdefault(chance.randint(at, min(length - 1, at + 2)), []).append(replace(on, how=""))
+            if chance.random() < 0.2:  # to the other mode and back, the latter at the end
+                other = {"direct": "shadow", "shadow": "direct"}[self.modes[table]]
+                switch = Act("sync", statements=(self._enable(table, other),))
+                found.setdefault(chance.randint(first, length - 1), []).append(switch)
         for _ in range(chance.choice([0, 0, 0, 1, 1, 2])):
             crash = Act("crash", after=chance.choice([0, 0, 0.1]))
             before = [self._write(unflushed=True, how="commit")] if chance.random() < 0.5 else []
             found.setdefault(chance.randrange(length), []).extend([*before, crash])
         if chance.random() < 0.5:
             found.setdefault(chance.randint(length // 2, length - 1), []).append(Act("audit"))
-        if chance.random() < 0.15:
-            wider = Act("sync", 0, (f"ALTER TABLE {chance.choice(self.tables)} ADD COLUMN extra int",))
-            found.setdefault(chance.randrange(length), []).append(wider)
+        if chance.random() < 0.45:
+            for acts in self._altered(chance.choice(self.tables)):
+                for at, act in zip(sorted(chance.choices(range(length), k=len(acts))), acts, strict=True):
+                    found.setdefault(at, []).append(act)
         return found
+
+    def _altered(self, table: str) -> list[list[Act]]:
+        """What the stream says nothing of, each thing in its order; some may not be possible when it comes to it."""
+        chance, self.altered = self.chance, True
+        columns = chance.choices(_ALTERED, k=chance.choice([0, 2, 3]))
+        found = [[Act("alter", statements=(f"ALTER TABLE {table} {how}",)) for how in columns]]
+        one = f"{{{table}{chance.randint(-BEFORE, 1):+d}}}"
+        beside = f"INSERT INTO {one} SELECT ts, NULL, 3, 'beside' FROM {one} LIMIT 2"
+        away = [f"ALTER TABLE {table} DETACH PARTITION {one}", beside, attached(table, one)]
+        unlogged = [f"ALTER TABLE {one} SET UNLOGGED", beside, f"ALTER TABLE {one} SET LOGGED"]
+        chunk = f"(SELECT relname FROM pg_class WHERE oid = to_regclass('{one}'))"
+        anew = [f"SELECT lakets.resync('{table}', p_chunk_name => {chunk})", f"SELECT lakets.resync('{table}')"]
+        for steps in chance.sample([away, unlogged, anew[:1], anew[1:]], k=chance.choice([0, 1, 1, 2])):
+            if chance.random() < 0.5 or (columns and steps is away):  # who is away does not get other columns
+                found.append([Act("alter", statements=tuple(steps))])  # no feed can see what was in between
+            else:
+                found.append([Act("alter", statements=(step,)) for step in steps])
+        return found
+
+    def _enable(self, table: str, mode: str | None = None) -> str:
+        return enable(table, mode or self.modes[table])
 
     def _act(self) -> Act:
         dice = self.chance.random()
@@ -173,7 +234,7 @@ class _Author:
 
     def _feed(self) -> Act:
         chance = self.chance
-        mode = chance.choice(["drain", "drain", "drain", "steps", "tend", "serve", "serve"])
+        mode = chance.choice(["drain", "drain", "drain", "steps", "turns", "tend", "serve", "serve", "serve"])
         overlap = chance.choice([0, 0, 1, 2, 4])
         dice = chance.random()
         self.feeds += 1
@@ -193,6 +254,8 @@ class _Author:
     def _write(self, *, unflushed: bool = False, how: str | None = None) -> Act:
         chance = self.chance
         statements = ["SET LOCAL synchronous_commit = off"] if unflushed or chance.random() < 0.25 else []
+        if chance.random() < 0.15:
+            statements.insert(0, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         for _ in range(chance.choice([1, 1, 2, 3])):
             statements += self._statements()
         how = how or chance.choices(["commit", "rollback", "open"], [6, 1, 4])[0]
@@ -225,6 +288,7 @@ class _Author:
             f"{gone} INSERT INTO {table} SELECT * FROM gone": 1,
             f"TRUNCATE {{{table}{chance.randint(-BEFORE, 1):+d}}}": 1.2,
             f"TRUNCATE {table}": 0.6,
+            f"UPDATE {table} SET extra = id WHERE {some}": 0.5 if self.altered else 0,
         }  # fmt: skip
         kind = chance.choices(list(kinds), list(kinds.values()))[0]
         match kind:
@@ -269,6 +333,19 @@ class _Author:
         return self.next_id - count
 
 
+# What becomes of a column that is there now and then, and of those that always are.
+_ALTERED = (
+    *["ADD COLUMN extra int"] * 2,
+    "ADD COLUMN extra int DEFAULT 7",
+    "ADD COLUMN extra bigint DEFAULT 8",
+    "DROP COLUMN extra",
+    "RENAME extra TO more",
+    "RENAME more TO extra",
+    "ALTER extra TYPE bigint",
+    "ALTER id TYPE bigint",
+    "ALTER v TYPE float8 USING v + 0.5",
+    "ALTER tag TYPE varchar",
+)
 _MOMENT = (
     "CREATE FUNCTION moment(day int, hours float8) RETURNS timestamptz LANGUAGE sql STABLE AS $$"
     " SELECT date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'"

@@ -9,12 +9,37 @@ from typing import TYPE_CHECKING, Any, LiteralString, Self
 
 import psycopg
 
+from thermocline.errors import Busy
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
+
+    Params = Sequence[Any] | Mapping[str, Any]
 
 
 Rows = list[tuple[Any, ...]]
+
+
+def alone(session: psycopg.Connection, seconds: float = 60) -> None:
+    """Return once nobody else is in the session's database: a session ends some time after it was closed."""
+    deadline = time.monotonic() + seconds
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    while session.execute(others).fetchone() != (0,):
+        assert time.monotonic() < deadline, "others stay in the database"
+        time.sleep(0.01)
+
+
+def in_the_end(step: Callable[[], str], seconds: float = 60) -> str:
+    """What comes of a step, once nobody is in its way: sessions of those that were killed live on for a moment."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return step()
+        except (Busy, psycopg.errors.LockNotAvailable):
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 class Session:
@@ -28,13 +53,14 @@ class Session:
         self._dsn = dsn
         self._connection = psycopg.connect(dsn)
         self._thread = ThreadPoolExecutor(max_workers=1)
+        self._watcher: psycopg.Connection | None = None
         self.pid = self._connection.info.backend_pid
 
-    def start(self, statement: LiteralString, parameters: Sequence[Any] = ()) -> Future[list[tuple[Any, ...]]]:
+    def start(self, statement: LiteralString, parameters: Params = ()) -> Future[list[tuple[Any, ...]]]:
         """Run a statement without waiting for it."""
         return self._thread.submit(self._execute, statement, parameters)
 
-    def run(self, statement: LiteralString, parameters: Sequence[Any] = ()) -> Rows:
+    def run(self, statement: LiteralString, parameters: Params = ()) -> Rows:
         """Run a statement and wait for its rows."""
         return self.start(statement, parameters).result(timeout=60)
 
@@ -46,20 +72,26 @@ class Session:
         """Undo the transaction."""
         self._thread.submit(self._connection.rollback).result(timeout=60)
 
-    def wait_until_blocked(self, seconds: float = 20) -> None:
+    def watch(self) -> Self:
+        """Have somebody look at this session from now on: one who came later could miss a wait that is short."""
+        if self._watcher is None:
+            self._watcher = psycopg.connect(self._dsn, autocommit=True)
+        return self
+
+    def wait_until_blocked(self, seconds: float = 60) -> None:
         """Return once PostgreSQL itself says that this session waits for a lock."""
         deadline = time.monotonic() + seconds
-        with psycopg.connect(self._dsn, autocommit=True) as watcher:
-            while time.monotonic() < deadline:
-                row = watcher.execute(
-                    "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s", [self.pid]
-                ).fetchone()
-                if row and row[0]:
-                    return
-                time.sleep(0.01)
+        watcher = self.watch()._watcher
+        while watcher is not None and time.monotonic() < deadline:
+            row = watcher.execute(
+                "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s", [self.pid]
+            ).fetchone()
+            if row and row[0]:
+                return
+            time.sleep(0.01)
         raise AssertionError(f"session {self.pid} never waited for a lock")
 
-    def _execute(self, statement: LiteralString, parameters: Sequence[Any]) -> Rows:
+    def _execute(self, statement: LiteralString, parameters: Params) -> Rows:
         cursor = self._connection.execute(statement, parameters or None)
         return cursor.fetchall() if cursor.description else []
 
@@ -69,6 +101,8 @@ class Session:
         with suppress(psycopg.Error):
             self._connection.rollback()
         self._connection.close()
+        if self._watcher is not None:
+            self._watcher.close()
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import threading
@@ -11,10 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from harness import feed_children
 from harness.feed_children import Child, Outcome, Run
-from harness.schedules import COPIED, SESSIONS, Act, Schedule, chunk_name, day
+from harness.schedules import COPIED, SESSIONS, Act, Schedule, attached, chunk_name, day, enable
 from harness.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -25,8 +27,12 @@ if TYPE_CHECKING:
 
 # A writer that would wait for another gives up: the next act is what the other one does.
 _LOCK_TIMEOUT = "40ms"
+# To keep writers off, shadow mode waits for them for some seconds; here they end only after that.
+_STATEMENT_TIMEOUT = "1500ms"
+_ATTEMPTS = 10
 _CHUNK = re.compile(r"\{(\w+)([+-]\d+)\}")
-_SETTLED = 40
+# How long the end of a schedule may take: locks of sessions that are about to end, feeds that come too early.
+_SETTLED = 120
 _BLOCKED = """
     SELECT count(*) > 0 FROM pg_stat_activity
     WHERE datname = current_database() AND application_name LIKE 'thermocline%' AND wait_event_type = 'Lock'
@@ -34,10 +40,38 @@ _BLOCKED = """
 # How a feed may fail when a crash hit the server, or when its predecessor's sessions live on for a moment.
 _EXCUSED = ("busy:",)
 _EXCUSED_BY_A_CRASH = ("hot.unreachable", "lake.catalog")
-_BURY = """
-    SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+BURY = """
+    SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name LIKE 'thermocline%'
 """
+
+
+class Watcher:
+    """Looks at the feed from a session of its own."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._dsn = lake.dsn
+        self._session: psycopg.Connection | None = None
+
+    def is_blocked(self, seconds: float = 0.2) -> bool:
+        """Whether the feed waits for a writer's transaction, which would be for an act that comes later."""
+        try:
+            if self._session is None:
+                self._session = psycopg.connect(self._dsn, autocommit=True)
+            for _ in range(round(seconds / 0.05)):
+                if self._session.execute(_BLOCKED.encode()).fetchone() != (True,):
+                    return False
+                time.sleep(0.05)
+        except psycopg.OperationalError:  # the server has crashed
+            self.close()
+            return False
+        return True
+
+    def close(self) -> None:
+        """End the session, if there is one."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
 
 class ScheduleFailed(AssertionError):
@@ -66,11 +100,13 @@ class Stage:
         self._chance = random.Random(self.schedule.seed)
         self._crashed = False
         self._hammers: list[threading.Thread] = []
-        self._verdicts = Verdicts(self.lake, self.schedule.tables)
+        self._verdicts = Verdicts(self.lake, self.schedule.tables, self.schedule.is_altered)
+        self._watcher = Watcher(self.lake)
         self._acts: dict[str, Callable[[Act], str]] = {
             "write": self._write,
             "end": self._end,
             "sync": self._sync,
+            "alter": self._alter,
             "feed": self._start_feed,
             "crash": self._crash,
             "checkpoint": self._checkpoint,
@@ -140,16 +176,35 @@ class Stage:
         """Sync on or off, or a new column: tried until it gets its locks, or within some writer's transaction."""
         if act.how:
             return self._write(Act("write", act.session, act.statements, "open"))
+        patience = _STATEMENT_TIMEOUT if any(self._sessions) else "1min"
         for _ in range(5):
             try:
-                with psycopg.connect(self.lake.dsn) as session:
-                    self._execute(session, f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                    for statement in act.statements:
-                        self._execute(session, statement)
+                self._run_at_once(act.statements, patience)
                 return ""
             except psycopg.errors.LockNotAvailable:
                 time.sleep(0.02)
+            except psycopg.errors.QueryCanceled:
+                break
+            except psycopg.errors.RaiseException as error:
+                if "is unlogged" not in str(error):
+                    raise
+                return "refused: a chunk is unlogged"
         return "not done: locked"
+
+    def _alter(self, act: Act) -> str:
+        """Something that may not be possible now: a column that is not there, a chunk that is away."""
+        try:
+            return self._sync(act)
+        except psycopg.DatabaseError as error:
+            return f"not done: {type(error).__name__}"
+
+    def _run_at_once(self, statements: tuple[str, ...], patience: str) -> None:
+        """In one transaction, which waits for nobody's lock."""
+        with psycopg.connect(self.lake.dsn) as session:
+            self._execute(session, f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+            self._execute(session, f"SET LOCAL statement_timeout = '{patience}'; SET LOCAL timezone = 'UTC'")
+            for statement in statements:
+                self._execute(session, statement)
 
     def _start_feed(self, act: Act) -> str:
         self._crashed = False
@@ -164,7 +219,7 @@ class Stage:
             return
         act, child = self._feed
         self._feed = None
-        outcome = child.wait(until=self._is_blocked)
+        outcome = child.wait(until=self._watcher.is_blocked)
         if outcome.how == "killed" and act.kill_at:
             self.kills.append(act.kill_at.partition(":")[0])
         self.trace.append(f"    the feed ({act.how}) ended: {outcome}")
@@ -179,18 +234,7 @@ class Stage:
 
     def _bury(self) -> None:
         """End the sessions of a feed that was killed: one that waits for a lock does not see that nobody listens."""
-        self.lake.run(_BURY)
-
-    def _is_blocked(self) -> bool:
-        """Whether the feed waits for a writer's transaction, which would be for an act that comes later."""
-        try:
-            for _ in range(4):
-                if self.lake.run(_BLOCKED) != [(True,)]:
-                    return False
-                time.sleep(0.05)
-        except psycopg.OperationalError:
-            return False
-        return True
+        self.lake.run(BURY)
 
     def _crash(self, act: Act) -> str:
         self._stop_hammers()
@@ -210,7 +254,10 @@ class Stage:
         """Covered chunks must be exact now, with transactions open and other chunks not covered."""
         self._stop_hammers()
         self._flush()
-        outcome = feed_children.run(Run(self.lake.stack.settings, "drain", prepare=self.prepare), 4)
+        child = Child(Run(self.lake.stack.settings, "drain", prepare=self.prepare))
+        outcome = child.wait(until=lambda: self._watcher.is_blocked(2))
+        if outcome.how == "killed":  # somebody's open transaction is in its way
+            self._bury()
         if outcome.how != "done":
             return f"not done: {outcome}"
         return f"{self._verdicts.require_covered_chunks_exact()} chunks exact"
@@ -253,21 +300,54 @@ class Stage:
         for number, session in enumerate(self._sessions):
             if session is not None:
                 self._do(Act("end", number, how=self._chance.choice(["commit", "rollback"])))
-        for table in self.schedule.tables:
-            self._do(Act("sync", statements=(f"SELECT lakets.enable_sync('{table}')",)))
-        self._drain()
+        give_up_at = time.monotonic() + _SETTLED
+        self._put_back(give_up_at)
+        for table, mode in zip(self.schedule.tables, self.schedule.modes, strict=True):
+            self._enable(table, mode, give_up_at)
+        self._drain(give_up_at)
         self._verdicts.require_all()
 
-    def _drain(self) -> None:
+    def _put_back(self, give_up_at: float) -> None:
+        """Chunks that are away, or not logged, are what they were."""
+        done = [statement for act in self.schedule.acts if act.kind == "alter" for statement in act.statements]
+        for statement in done:
+            if found := re.fullmatch(r"ALTER TABLE (\w+) DETACH PARTITION (\S+)", statement):
+                self._insist(attached(*found.groups()), give_up_at, psycopg.errors.WrongObjectType)
+            elif statement.endswith("SET UNLOGGED"):
+                self._insist(statement.replace("UNLOGGED", "LOGGED"), give_up_at)
+
+    def _enable(self, table: str, mode: str, give_up_at: float) -> None:
+        """As it is to be at last."""
+        self._insist(enable(table, mode), give_up_at)
+
+    def _insist(self, statement: str, give_up_at: float, done: type[psycopg.Error] | tuple[()] = ()) -> None:
+        """As soon as the sessions of the last feed, which may hold locks, have ended."""
+        while True:
+            try:
+                self._run_at_once((statement,), "1min")
+                break
+            except done:
+                return
+            except psycopg.errors.LockNotAvailable as error:
+                if time.monotonic() > give_up_at:
+                    raise ScheduleFailed(f"a lock stays: {statement}") from error
+                time.sleep(0.02)
+        self.trace.append(f"at last {statement}")
+
+    def _drain(self, give_up_at: float) -> None:
         """Until everything is in the lake and every chunk is covered; nothing may fail any more."""
         self._flush()
         outcome = Outcome("none")
-        for _ in range(_SETTLED):
-            outcome = feed_children.run(Run(self.lake.stack.settings, "drain", prepare=self.prepare), 20)
+        for attempt in itertools.count(1):
+            outcome = feed_children.run(Run(self.lake.stack.settings, "drain", prepare=self.prepare))
             if outcome.how == "done" and outcome.caught_up and not self._verdicts.uncovered():
                 return
+            if outcome.how == "done" and (table := self._verdicts.refused_to_guess()):
+                self._insist(f"SELECT lakets.resync('{table}')", give_up_at)
             if outcome.how == "failed" and not outcome.is_busy:
                 raise ScheduleFailed(f"the last feed failed: {outcome}")
+            if attempt >= _ATTEMPTS and time.monotonic() > give_up_at:
+                break
             time.sleep(0.05)
         raise ScheduleFailed(f"the last feed does not get everything ({outcome}): {self._verdicts.uncovered()}")
 
@@ -281,12 +361,17 @@ class Stage:
         session = self._sessions[number]
         if session is None or session.broken:
             session = psycopg.connect(self.lake.dsn)
-            session.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'; SET timezone = 'UTC'".encode())
+            session.execute(
+                f"SET lock_timeout = '{_LOCK_TIMEOUT}'; SET statement_timeout = '{_STATEMENT_TIMEOUT}';"
+                " SET timezone = 'UTC'".encode()
+            )
             session.commit()
             self._sessions[number] = session
         return session
 
     def _execute(self, session: psycopg.Connection, statement: str) -> None:
+        if statement.startswith("SET TRANSACTION") and session.info.transaction_status != TransactionStatus.IDLE:
+            return  # it can be said at the beginning only
         statement = _CHUNK.sub(lambda found: chunk_name(found[1], int(found[2])), statement)
         if statement.startswith("COPY "):
             _, table, first = statement.split()
@@ -305,6 +390,7 @@ class Stage:
         if self._feed:
             self._feed[1].kill()
             self._feed[1].wait()
+        self._watcher.close()
         self._stop_hammers()
         for session in self._sessions:
             if session is not None:

@@ -9,6 +9,7 @@ nothing. Three dots stand for what differs from day to day. Other comments are f
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,8 @@ def answer(session: Connection, statement: str) -> list[str]:
 
     session.add_notice_handler(heard)
     try:
-        with session.transaction():
+        # By itself in autocommit, as a procedure that commits has to be.
+        with nullcontext() if session.autocommit else session.transaction():
             said += _rows(session.execute(statement.encode()))
     except psycopg.Error as error:
         said.append(f"error: {error.diag.message_primary}")

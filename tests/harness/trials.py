@@ -59,7 +59,7 @@ def require_all(lake: Lake) -> None:
 
 def run(lake: Lake, prepare: Callable[[], None] | None = None, kill_at: str | None = None) -> Outcome:
     """A feed in a process of its own, until everything is in the lake."""
-    return feed_children.run(Run(lake.stack.settings, kill_at=kill_at, prepare=prepare))
+    return feed_children.run_in_turn(Run(lake.stack.settings, kill_at=kill_at, prepare=prepare))
 
 
 def on_the_way(monkeypatch: pytest.MonkeyPatch, module: Any, point: str, do: Callable[[], object]) -> None:

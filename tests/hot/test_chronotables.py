@@ -200,6 +200,8 @@ def test_every_reason_against_it_is_listed_at_once_and_nothing_changes_k4(db: ps
     ("setup", "arguments", "reason"),
     [
         ("", "'t', 'ts'", "there is no table public.t"),
+        ("CREATE TABLE t (ts date)", "'t', 'ts', p_schema_name => 'nowhere'", "there is no table nowhere.t"),
+        ("CREATE TABLE t (ts date)", "'public.t', 'ts'", "the schema is an argument of its own"),
         ("CREATE TABLE t (ts text)", "'t', 'ts'", "is of type text"),
         ("CREATE TABLE t (ts timestamptz)", "'t', 'tss'", "it has no column tss"),
         ("CREATE TABLE t (ts timestamptz)", "'t', 'ts', '0'", "is not positive"),
@@ -220,8 +222,16 @@ def test_every_reason_against_it_is_listed_at_once_and_nothing_changes_k4(db: ps
 )
 def test_bad_input_is_named(db: psycopg.Connection, setup: str, arguments: str, reason: str) -> None:
     db.execute(setup.encode() or b"SELECT 1")
-    with pytest.raises(psycopg.errors.RaiseException, match=reason):
+    state = (
+        "SELECT array_agg((oid, relname, relkind, relnatts) ORDER BY oid)::text,"
+        " (SELECT count(*) FROM lakets._chronotable_registry), (SELECT count(*) FROM lakets._chunk_metadata)"
+        " FROM pg_class"
+    )
+    before = ask(db, state)
+    with pytest.raises(psycopg.errors.RaiseException, match=reason) as caught:
         db.execute(f"SELECT lakets.create_chronotable({arguments})".encode())
+    assert caught.value.diag.message_hint == "Nothing was changed. Mend what is listed and call again."
+    assert ask(db, state) == before
 
 
 def test_a_row_with_an_absurd_time_does_not_make_a_million_chunks(db: psycopg.Connection) -> None:
@@ -247,7 +257,7 @@ def test_two_conversions_at_once_one_wins(db: psycopg.Connection, dsn: str) -> N
         second.wait_until_blocked()
         first.commit()
         with pytest.raises(psycopg.Error):
-            waiting.result(timeout=20)
+            waiting.result(timeout=60)
     assert ask(db, "SELECT count(*) FROM lakets._chronotable_registry") == [(1,)]
 
 

@@ -16,6 +16,7 @@ import psutil
 import psycopg
 import pytest
 
+from harness.crash_servers import free_port
 from harness.homes import home_with_jars, local_mirror
 from harness.processes import Command, finished
 from thermocline.home import Home
@@ -277,8 +278,7 @@ def test_a_port_that_was_asked_for_and_is_taken_is_an_error(embedded_home: Comma
 
 
 def test_a_port_that_was_asked_for_is_used(embedded_home: Command) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     up = embedded_home.run("up", "--json", THERMOCLINE_HOT_PORT=str(port))
     assert up.code == 0, up.err
     assert f"@127.0.0.1:{port}/" in up.json["dsn"]

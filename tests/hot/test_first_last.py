@@ -52,6 +52,17 @@ def test_the_value_at_the_end_and_the_first_seen_of_equals(
         ("regclass", "pg_class", "pg_type"),
         ("mood", "glad", "sad"),
         ("pair", "(1,x)", "(,)"),
+        ("float8[]", "{0.1,NULL,NaN}", "{1e308,0.30000000000000004}"),
+        ("float4[]", "{}", "{{1.1},{2}}"),
+        ("timestamptz[]", "{2026-01-01 00:00:00.000001+00,infinity}", "{NULL}"),
+        ("timestamp[]", "{01.02.2026 00:00:00.000001}", "{01.03.2026}"),
+        ("interval[]", '{"-1 mon +1 day -00:00:01"}', "{1 s}"),
+        ("text[]", '{"a,\\"b",NULL,"NULL",""}', "{}"),
+        ("jsonb[]", '{"{\\"a\\": [1]}"}', "{null}"),
+        ("bytea[]", '{"\\\\x00ff"}', "{}"),
+        ("mood[]", "{glad,NULL}", "{sad}"),
+        ("pair[]", '{"(1,x)"}', '{"(,)"}'),
+        ("regclass[]", "{pg_class}", "{pg_type}"),
     ],
 )
 def test_any_type_comes_back_as_it_is(db: psycopg.Connection, kind: str, early: str, late: str) -> None:
@@ -59,6 +70,7 @@ def test_any_type_comes_back_as_it_is(db: psycopg.Connection, kind: str, early: 
     db.execute("CREATE TYPE pair AS (n int, t text)")
     db.execute("SET extra_float_digits = 0")
     db.execute("SET datestyle = 'German'")
+    db.execute("SET intervalstyle = 'sql_standard'")
     rows = ask(
         db,
         f"SELECT lakets.first(v, t) IS NOT DISTINCT FROM %s::{kind}, lakets.last(v, t) IS NOT DISTINCT FROM %s::{kind},"
@@ -69,9 +81,21 @@ def test_any_type_comes_back_as_it_is(db: psycopg.Connection, kind: str, early: 
     assert rows == [(True, True, True)]
 
 
-def test_of_an_array_there_is_no_first(db: psycopg.Connection) -> None:
-    with pytest.raises(psycopg.Error, match=r"could not find array type for data type double precision\[\]"):
-        ask(db, "SELECT lakets.first('{1}'::float8[], now())")
+def test_arrays_come_back_with_their_bounds_and_to_the_last_digit(db: psycopg.Connection) -> None:
+    ask(db, "CREATE DOMAIN readings AS float8[]")
+    rows = (
+        "(VALUES ('[2:3]={0.1,NULL}'::float8[], timestamptz '2026-01-01'), (NULL, '2025-01-01'), ('{}', '2026-01-02'),"
+        " ('{{1e+308,1},{2,NaN}}', '2026-01-03'), ('{9}', NULL)) u (v, t)"
+    )
+    for kind in ("float8[]", "readings"):
+        for condition, first, last in [
+            ("true", None, "{{1e+308,1},{2,NaN}}"),
+            ("v IS NOT NULL", "[2:3]={0.1,NULL}", "{{1e+308,1},{2,NaN}}"),
+            ("t < '2026-01-03'", None, "{}"),
+            ("false", None, None),
+        ]:
+            asked = f"SELECT lakets.first(v::{kind}, t)::text, lakets.last(v::{kind}, t)::text FROM {rows}"
+            assert ask(db, f"{asked} WHERE {condition}") == [(first, last)], (kind, condition)
 
 
 def test_infinite_times_are_the_ends_of_time(db: psycopg.Connection) -> None:
@@ -118,6 +142,9 @@ def test_workers_join_what_they_found(db: psycopg.Connection) -> None:
     shown = "\n".join(line for (line,) in ask(db, f"EXPLAIN {asked}"))
     assert "Partial Aggregate" in shown
     assert ask(db, asked) == [(1, 20000)]
+    arrays = "SELECT lakets.first(ARRAY[n], t), lakets.last(ARRAY[n], t) FROM r"
+    assert "Partial Aggregate" in "\n".join(line for (line,) in ask(db, f"EXPLAIN {arrays}"))
+    assert ask(db, arrays) == [([1], [20000])]
 
 
 def test_an_attackers_schema_changes_nothing(db: psycopg.Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import psycopg
@@ -243,6 +244,33 @@ def test_a_sample_that_has_no_place_is_refused(db: psycopg.Connection) -> None:
     refused(db, "SELECT lakets.ingest_prometheus('samples', NULL, '{}', 1)", "has no metric name")
     refused(db, "SELECT lakets.ingest_prometheus('samples', 'up', '{}', 1, NULL)", "has no time")
     refused(db, "SELECT lakets.ingest_prometheus('nothing', 'up', '{}', 1)", r"there is no table public\.nothing")
+
+
+def test_every_name_of_every_object_is_found(db: psycopg.Connection) -> None:
+    """Alike, with fewer, with more, with others: against a plain list of all names."""
+    chance = random.Random(7)
+    names, values = ["", "a", "b", "aa", "time", "z", "é"], [None, 0, -1.5, "", "x", True, [], {}, {"a": 1}, [{"a": 1}]]
+
+    def batch() -> list[dict[str, Any]]:
+        usual = chance.sample(names, chance.randint(0, 4))
+        return [
+            {
+                name: chance.choice(values)
+                for name in (usual if chance.random() < 0.7 else chance.sample(names, chance.randint(0, 5)))
+                + ([chance.choice(names)] if chance.random() < 0.2 else [])
+            }
+            for _ in range(chance.randint(1, 5))
+        ]
+
+    batches = [batch() for _ in range(2000)]
+    found = ask(
+        db,
+        "SELECT lakets._names_in(b) FROM unnest(%s::jsonb[]) WITH ORDINALITY u (b, n) ORDER BY n",
+        [json.dumps(objects) for objects in batches],
+    )
+    assert [set(listed) for (listed,) in found] == [{name for each in objects for name in each} for objects in batches]
+    none = ["[1]", '[{"a": 1}, 2]', "[null]", '["a"]', '[{"a": 1}, "a"]', '[["a"]]']
+    assert ask(db, "SELECT lakets._names_in(b) FROM unnest(%s::jsonb[]) b", none) == [(None,)] * len(none)
 
 
 # ---- whose search_path ------------------------------------------------------------------------

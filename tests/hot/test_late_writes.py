@@ -25,8 +25,9 @@ def db(db: psycopg.Connection) -> psycopg.Connection:
     db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
     db.execute(
         "INSERT INTO lakets._rollup_registry (name, source_chronotable_id, rollup_table, realtime_view,"
-        " bucket_interval, query_text, key_columns)"
-        " VALUES ('hourly', 1, 'a', 'b', '1 hour', '', '{device}'), ('daily', 1, 'c', 'd', '1 day', '', '{}')"
+        " bucket_interval, query_text, key_columns, bucket_expression)"
+        " VALUES ('hourly', 1, 'a', 'b', '1 hour', '', '{device}', 'lakets.time_bucket(''01:00:00''::interval, ts)'),"
+        " ('daily', 1, 'c', 'd', '1 day', '', '{}', 'lakets.time_bucket(''1 day''::interval, ts)')"
     )
     return db
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from harness.questions import ask, refused
+from harness.questions import ask, one, refused
 
 
 @pytest.fixture
@@ -163,6 +163,39 @@ def test_the_numbers_follow_the_tables(beats: psycopg.Connection) -> None:
     assert ("lakets_tiering_caught_up", "public.beats") not in found
     ((active,),) = ask(beats, "SELECT count(*) FROM lakets._chunk_metadata WHERE status = 'active'")
     assert found["lakets_chunks_total", "active"] == active
+
+
+def test_each_rollup_tells_how_far_it_is_and_what_waits_for_it(beats: psycopg.Connection) -> None:
+    beats.execute("CREATE TABLE empty (ts timestamptz NOT NULL)")
+    beats.execute("SELECT lakets.create_chronotable('empty', 'ts', '1 day')")
+    bucket = "SELECT lakets.time_bucket('1 hour', ts) AS at, count(*) AS n FROM {} GROUP BY 1"
+    for name, source in (("hourly", "beats"), ("nothing", "empty")):
+        ask(beats, "SELECT lakets.create_rollup(%s, %s)", name, bucket.format(source))
+    beats.execute("UPDATE lakets._rollup_registry SET refresh_lag = '0'")
+    lag, refreshed, depth = (
+        (f"lakets_rollup_{what}", "hourly")
+        for what in ("watermark_lag_seconds", "refresh_lag_seconds", "invalidation_log_depth")
+    )
+    assert numbers(beats)[depth] == 0
+    beats.execute("INSERT INTO beats VALUES (now() - interval '1 day', 'late', 5)")
+    beats.execute("BEGIN")  # so that now() is one moment
+    beats.execute("UPDATE lakets._rollup_registry SET last_refreshed_at = now() - interval '90 seconds'")
+    found = numbers(beats)
+    since_the_hour = one(beats, "SELECT extract(epoch FROM now() - lakets._rollup_watermark('hourly'))::float8")
+    assert 0 <= since_the_hour < 7200
+    assert found[lag] == pytest.approx(since_the_hour)
+    assert (found[refreshed], found[depth]) == (90, 1)
+    assert found["lakets_rollup_invalidation_log_depth", "nothing"] == 0
+    labels = ask(beats, "SELECT DISTINCT labels FROM lakets.lakets_metrics() WHERE metric_name LIKE 'lakets_rollup%'"
+                        " ORDER BY 1")  # fmt: skip
+    assert labels == [({"rollup": "hourly"},), ({"rollup": "nothing"},)]
+    beats.execute("UPDATE lakets._rollup_registry SET watermark = '-infinity' WHERE name = 'nothing'")
+    assert ("lakets_rollup_watermark_lag_seconds", "nothing") not in numbers(beats), "there is nothing to be behind"
+    beats.execute("ROLLBACK")
+    assert one(beats, "SELECT lakets.refresh_rollup('hourly')") is True
+    found = numbers(beats)
+    assert found[depth] == 0
+    assert found[refreshed] < 60
 
 
 def test_chunks_are_counted_by_state(beats: psycopg.Connection) -> None:

@@ -94,6 +94,7 @@ def test_a_keeper_lives_with_its_own_tables_and_nobody_elses(db: psycopg.Connect
             "SELECT lakets._ensure_partitions(id, 1, 9) FROM lakets._chronotable_registry WHERE table_name = 'mine'",
             "SELECT lakets.add_retention_policy('mine', '8 days')",
             "SELECT lakets.enable_sync('mine')",
+            "SELECT lakets.set_commit_interval('mine', '1 s')",
             "SELECT lakets.disable_sync('mine')",
             "DROP TABLE mine_" + ask(db, "SELECT to_char((now() - interval '5 days') AT TIME ZONE 'UTC',"
                                          " 'YYYYMMDD')")[0][0] + "_000000",
@@ -184,10 +185,21 @@ def test_a_keeper_decides_over_its_own_tables_only(db: psycopg.Connection, dsn: 
             "remove_retention_policy('theirs')",
             "set_chunk_interval('theirs', '1 hour')",
             "enable_sync('theirs')",
+            "set_commit_interval('theirs', '1 s')",
             "disable_sync('theirs')",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of table"):
                 keeper.execute(f"SELECT lakets.{call}".encode())
+        ((chunk,),) = ask(db, "UPDATE lakets._chunk_metadata SET status = 'tiered' WHERE range_start = (SELECT"
+                              " min(range_start) FROM lakets._chunk_metadata) RETURNING chunk_name")  # fmt: skip
+        for call in (f"untier_chunk('{chunk}')", "drop_chronotable('theirs')"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of table"):
+                keeper.execute(f"SELECT lakets.{call}".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of table"):
+            keeper.execute("CALL lakets.drop_chronotable_in_batches('theirs')")
+        assert ask(db, "SELECT status FROM lakets._chunk_metadata WHERE chunk_name = %s", chunk) == [("tiered",)]
+        db.execute("SELECT lakets.untier_chunk(%s)", [chunk])
+        assert ask(db, "SELECT DISTINCT status FROM lakets._chunk_metadata") == [("active",)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             keeper.execute("INSERT INTO thermocline.audit (who, action, object, reason) VALUES ('x', 'a', 'b', 'c')")
 

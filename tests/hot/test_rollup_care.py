@@ -174,7 +174,7 @@ def test_a_check_beside_late_writers_finds_nothing(hourly: psycopg.Connection, d
             )
             pending = writer.start("COMMIT")
             assert check(hourly, "hourly", None, None) == []
-            pending.result(timeout=10)
+            pending.result(timeout=60)
             if n % 5 == 0:
                 ask(hourly, "SELECT lakets.refresh_rollup('hourly')")
 

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import psycopg
 import pytest
 
 from harness.questions import ask, one
 from harness.roles import role
+from harness.rollups import HOURLY, LATE, differences, make, refreshed
 from harness.sessions import Session
 from thermocline.gate import drop
 
-HOURLY = "SELECT lakets.time_bucket('1 hour', ts) AS bucket, k, sum(v) AS total, count(*) AS n FROM m GROUP BY 1, 2"
 DAILY = (
     "SELECT lakets.time_bucket('1 day', bucket) AS day, k, sum(total) AS total, sum(n) AS n"
     " FROM _rollup_hourly GROUP BY 1, 2"
 )
-LATE = "INSERT INTO m VALUES (now() - interval '100 hours', 'd1', 1000000)"
-
-
-def make(db: psycopg.Connection, name: str = "hourly", query: str = HOURLY, interval: str = "1 hour") -> None:
-    ask(db, "SELECT lakets.create_rollup(%s, %s, %s)", name, query, interval)
-    ask(db, "SELECT lakets.create_rollup_view(%s, NULL)", name)
-    ask(db, "UPDATE lakets._rollup_registry SET refresh_lag = '0'")
-
-
-def refreshed(db: psycopg.Connection, name: str = "hourly") -> bool:
-    return bool(one(db, "SELECT lakets.refresh_rollup(%s)", name))
-
-
-def differences(db: psycopg.Connection, relation: str, query: str) -> list[tuple[Any, ...]]:
-    return ask(db, f"(TABLE {relation} EXCEPT ALL {query}) UNION ALL ({query} EXCEPT ALL TABLE {relation})")
 
 
 def table(db: psycopg.Connection, newest: int = 0) -> None:

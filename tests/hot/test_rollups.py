@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +131,10 @@ def test_a_refresh_writes_what_comes_out_otherwise_and_nothing_when_nobody_has_w
             assert refreshed(hourly)
             return ask(hourly, "SELECT pg_current_xact_id_if_assigned() IS NULL") == [(True,)]
 
-    # Not always at once: the server's own upkeep writes too.
-    assert any(left_no_trace() for _ in range(20))
+    # Not always at once: whoever was there before may still be leaving.
+    deadline = time.monotonic() + 60
+    while not left_no_trace():
+        assert time.monotonic() < deadline
 
 
 def test_keys_and_values_of_types_that_cannot_be_hashed(db: psycopg.Connection) -> None:
@@ -210,19 +213,6 @@ def test_r4_a_refresh_in_the_writers_own_transaction_forgets_nothing(hourly: psy
         writer.execute("INSERT INTO m VALUES (%s, 'd1', 77)", [at_age(70)])
         writer.execute("SELECT lakets.refresh_rollup('hourly')")
         writer.execute("INSERT INTO m VALUES (%s, 'd1', 78)", [at_age(70)])
-    assert differences(hourly, "_rollup_rt_hourly") == []
-    assert refreshed(hourly)
-    assert differences(hourly, "_rollup_hourly") == []
-
-
-def test_r13_a_long_transaction_commits_below_no_watermark(hourly: psycopg.Connection, dsn: str) -> None:
-    with Session(dsn) as writer:
-        writer.run("INSERT INTO m VALUES (now(), 'slow', 1)")
-        hourly.execute("UPDATE lakets._chronotable_registry SET late_after = '0'")
-        for _ in range(3):
-            assert refreshed(hourly)
-        assert watermark(hourly) <= datetime.now(UTC)
-        writer.commit()
     assert differences(hourly, "_rollup_rt_hourly") == []
     assert refreshed(hourly)
     assert differences(hourly, "_rollup_hourly") == []
@@ -392,10 +382,17 @@ REFUSED = [
     (HOURLY.replace("FROM m", "FROM m WHERE ts > current_date"), "now"),
     (HOURLY.replace("FROM m", "FROM other"), "neither a ChronoTable nor a RollUp|not understood"),
     (HOURLY.replace("'1 hour'::interval", "'2 hours'::interval"), "is not one of 01:00:00"),
-    (HOURLY.replace("ts)", "ts + v * interval '1 hour')"), "timestamptz_pl_interval.*may differ"),
-    (HOURLY.replace("device", "extract(hour FROM ts)"), "may differ from call to call"),
+    (HOURLY.replace("ts)", "ts + v * interval '1 hour')"), "timestamptz_pl_interval.*not the same"),
+    (HOURLY.replace("device", "extract(hour FROM ts)"), "at every moment and in every session"),
     (HOURLY.replace("ts)", "greatest(ts, '2026-01-01'::timestamptz, to_timestamp(v)))"), "not a function of ts alone"),
     (HOURLY.replace("lakets.time_bucket('1 hour'::interval, ts)", "public.mine(ts)"), "not a function of ts alone"),
+    (HOURLY.replace("sum(v)", "max(ts::text)"), r"timestamptz_out\(.*not the same"),
+    (
+        HOURLY.replace("FROM m", "FROM m WHERE (ts, v) > ('2026-01-01'::date, 1)"),
+        r"timestamptz_gt_date\(.*not the same",
+    ),
+    (HOURLY.replace("sum(v)", "wild(v)"), r"step\(.*not the same"),
+    (HOURLY.replace("sum(v)", "max(ROW(ts, v)::text)"), "by way of text"),
     ("SELECT nonsense", "not understood"),
     ("SELECT 1; DROP TABLE m", "not understood|does not aggregate"),
 ]
@@ -408,6 +405,8 @@ def test_r10_what_cannot_be_proven_is_refused_and_nothing_made(db: psycopg.Conne
         "CREATE FUNCTION mine(timestamptz) RETURNS timestamptz IMMUTABLE LANGUAGE sql"
         " RETURN date_bin('1 hour', $1, '2000-01-01')"
     )
+    db.execute("CREATE FUNCTION step(int, int) RETURNS int VOLATILE LANGUAGE sql RETURN $1 + random() * $2")
+    db.execute("CREATE AGGREGATE wild(int) (SFUNC = step, STYPE = int, INITCOND = 0)")
     before = ask(db, "SELECT count(*) FROM pg_class")
     with pytest.raises(psycopg.errors.RaiseException, match=f"cannot make the RollUp wrong: .*({said})"):
         db.execute("SELECT lakets.create_rollup('wrong', %s, '1 hour')", [query])

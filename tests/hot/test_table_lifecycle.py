@@ -8,7 +8,8 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from harness.questions import ask
+from harness.questions import ask, refused
+from harness.sessions import Session
 
 
 @pytest.fixture
@@ -51,6 +52,69 @@ def test_a_chunk_length_that_makes_no_sense_changes_nothing(db: psycopg.Connecti
         db.execute("SELECT lakets.set_chunk_interval('nothing', '1 day')")
 
 
+LASTS = "SELECT max(range_end) - now() FROM lakets.show_chunks('metrics')"
+
+
+@pytest.mark.parametrize(
+    ("rule", "gap"),
+    [
+        ("p_every => '7 days'", timedelta(days=7)),
+        ("p_every => '20 hours', p_window => 'runs 02:00-03:00'", timedelta(hours=43)),
+        ("p_every => '20 hours', p_window => 'pauses 22:00-02:00'", timedelta(hours=24)),
+        ("p_cron => '7 * * * *'", timedelta(hours=1)),
+        ("p_cron => '0 3 * * *'", timedelta(days=1)),
+        ("p_cron => '0 3 * * mon,Thu'", timedelta(days=7)),
+        ("p_cron => '0 3 1 * 1'", timedelta(days=7)),
+        ("p_cron => '0 3 31 * *'", timedelta(days=62)),
+        ("p_cron => '0 3 1 */3 *'", timedelta(days=366)),
+    ],
+)
+def test_chunks_last_until_the_next_run_of_their_schedule_k3(db: psycopg.Connection, rule: str, gap: timedelta) -> None:
+    ask(db, f"SELECT lakets.schedule_set('partitions', 'metrics', {rule})")
+    assert ask(db, "SELECT thermocline._chunk_gap(id) FROM lakets._chronotable_registry") == [(gap,)]
+    ((lasts,),) = ask(db, LASTS)
+    assert lasts > gap, "from the moment on that it is set"
+    db.execute("SELECT lakets.set_chunk_interval('metrics', '2 days')")
+    ask(db, "SELECT lakets._ensure_partitions(id, 1, lakets._chunks_ahead(chunk_interval, id))"
+            " FROM lakets._chronotable_registry")  # fmt: skip
+    ((lasts,),) = ask(db, LASTS)
+    assert lasts > gap + timedelta(days=1), "and a day without a run"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "schedule_set('partitions', 'metrics', p_cron => '0 3 29 2 *')",
+        "schedule_set('partitions', p_cron => '0 3 * * 1#5')",
+        "schedule_set('partitions', p_cron => '0 3 */7 * 1')",
+        "set_chunk_interval('metrics', '15 minutes')",
+        "schedule_reset('partitions', 'metrics')",
+        "create_chronotable('other', 'ts', '1 minute')",
+    ],
+)
+def test_chunks_that_would_not_last_until_the_next_run_are_refused_k3(db: psycopg.Connection, call: str) -> None:
+    if "reset" in call:
+        ask(db, "SELECT lakets.schedule_set('partitions', 'metrics', p_every => '1 hour')")
+        ask(db, "SELECT lakets.set_chunk_interval('metrics', '15 minutes')")
+    if "schedule_set" not in call:
+        ask(db, "SELECT lakets.schedule_set('partitions', p_every => '7 days')")
+    db.execute("CREATE TABLE other (ts timestamptz NOT NULL)")
+    state = (
+        "SELECT array_agg(s ORDER BY s.id) FILTER (WHERE s.kind = 'partitions'), (SELECT array_agg(r) FROM"
+        " lakets._chronotable_registry r), (SELECT count(*) FROM lakets._chunk_metadata) FROM thermocline.schedule s"
+    )
+    before = ask(db, state)
+    refused(db, f"SELECT lakets.{call}", r"made for .* ahead, and up to .* may pass between two runs")
+    assert ask(db, state) == before
+
+
+def test_short_chunks_are_made_for_the_schedule_and_48_more_k3(db: psycopg.Connection) -> None:
+    ask(db, "SELECT lakets.schedule_set('partitions', p_every => '1 hour')")
+    asked = "SELECT lakets._chunks_ahead('1 minute'), lakets._chunks_ahead('1 hour'), lakets._chunks_ahead('1 day')"
+    assert ask(db, asked) == [(60 + 48, 1 + 24, 3)]
+    assert ask(db, "SELECT lakets._chunks_ahead('1 second')") == [(548,)]
+
+
 def test_what_waits_for_tiering(db: psycopg.Connection) -> None:
     assert ask(db, "SELECT * FROM lakets.show_tiering_status()") == []
     assert ask(db, "SELECT * FROM lakets._get_chunks_to_tier('metrics')") == []
@@ -62,10 +126,10 @@ def test_what_waits_for_tiering(db: psycopg.Connection) -> None:
         " WHERE range_end <= now() - interval '3 days' ORDER BY range_start",
     )
     assert len(waiting) == 6  # from nine to four days ago
-    ((*row, run),) = ask(db, "SELECT * FROM lakets.show_tiering_status('metrics')")
+    ((*row, run, verdicts),) = ask(db, "SELECT * FROM lakets.show_tiering_status('metrics')")
     chunks = len(ask(db, "SELECT FROM lakets.show_chunks('metrics')"))
     assert row == ["public", "metrics", "3 days", chunks, 0, 6, 0, 0, "NONE", None, False]
-    assert run is None
+    assert (run, verdicts) == (None, None)
     assert ask(db, "SELECT table_name FROM lakets.show_tiering_status()") == [("metrics",)]
     with pytest.raises(psycopg.errors.RaiseException, match=r"public\.other is not a ChronoTable"):
         db.execute("SELECT * FROM lakets.show_tiering_status('other')")
@@ -87,6 +151,56 @@ def test_sizes_of_what_is_tiered_and_dropped(db: psycopg.Connection) -> None:
     ((tiered, pending, reclaimable, reclaimed),) = ask(db, found)
     assert (tiered, pending, reclaimable) == (0, 2, 0)
     assert reclaimed >= size
+
+
+POLICIES = {
+    "retention": "SELECT lakets.add_retention_policy('metrics', '5 days')",
+    "tiered_retention": "SELECT lakets.add_tiered_retention_policy('metrics', '3 days', '5 days')",
+}
+
+
+@pytest.mark.parametrize("won", [True, False])
+@pytest.mark.parametrize(("first", "second"), [("retention", "tiered_retention"), ("tiered_retention", "retention")])
+def test_of_two_retention_policies_added_at_once_one_is_refused_g15(
+    db: psycopg.Connection, dsn: str, first: str, second: str, won: bool
+) -> None:
+    with Session(dsn) as one, Session(dsn) as two:
+        one.run(POLICIES[first])
+        waiting = two.start(POLICIES[second])
+        two.wait_until_blocked()
+        if won:
+            one.commit()
+            refusal = rf"public\.metrics has a {first} policy already"
+            with pytest.raises(psycopg.errors.RaiseException, match=refusal) as caught:
+                waiting.result(60)
+            assert "remove_retention_policy('metrics', 'public')" in (caught.value.diag.message_hint or "")
+        else:
+            one.rollback()
+            waiting.result(60)
+            two.commit()
+    assert ask(db, "SELECT policy_type FROM lakets._policy_registry") == [(first if won else second,)]
+
+
+def test_drop_chunks_keeps_what_tiered_retention_wants_in_the_lake_and_nobody_syncs(db: psycopg.Connection) -> None:
+    heard: list[tuple[str | None, str | None]] = []
+    db.execute(POLICIES["tiered_retention"])
+    db.add_notice_handler(lambda notice: heard.append((notice.severity_nonlocalized, notice.message_detail)))
+    before = ask(db, "SELECT count(*) FROM metrics")
+    assert ask(db, "SELECT lakets.drop_chunks('metrics', '5 days')") == [(0,)]
+    aged = "SELECT count(*) FROM lakets._chunk_metadata WHERE range_end <= now() - interval '5 days'"
+    assert heard == [("NOTICE", "not_synced")] * ask(db, aged)[0][0]
+    assert len(heard) == 4
+    assert ask(db, "SELECT count(*) FROM metrics") == before
+    assert ask(db, "SELECT DISTINCT status FROM lakets._chunk_metadata") == [("active",)]
+
+
+def test_the_hint_for_a_late_row_names_every_way_out(db: psycopg.Connection) -> None:
+    assert ask(db, "SELECT lakets.drop_chunks('metrics', '5 days')") == [(4,)]
+    with pytest.raises(psycopg.errors.RaiseException, match=r"a row of public\.metrics is too late") as caught:
+        db.execute("INSERT INTO metrics VALUES (now() - interval '8 days', 1)")
+    hint = caught.value.diag.message_hint or ""
+    for way in ("Keep chunks for longer", "SELECT lakets.set_late_rows(<table>, 'lake')", "`thermocline rehydrate`"):
+        assert way in hint
 
 
 def test_a_dropped_chronotable_leaves_nothing_but_an_audit_row_and_the_lake(db: psycopg.Connection) -> None:

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from thermocline.errors import ExitCode
 from thermocline.hot import types
-from thermocline.hot.types import UnsupportedType, convert, lake_type, supported, type_named, type_sent_by
+from thermocline.hot.types import UnsupportedType, convert, has_place, lake_type, type_named, type_sent_by
 from thermocline.hot.wire import MalformedStream, Slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from thermocline.hot.types import Converted
+    from thermocline.hot.wire import Converted
 
 UTC_TIME = pa.timestamp("us", "UTC")
 
@@ -101,16 +101,16 @@ def numeric(text: str) -> bytes:
 )
 def test_m12_each_type_has_its_place(oid: int, mod: int, kind: pa.DataType) -> None:
     assert lake_type(oid, mod) == kind
-    assert supported(oid)
+    assert has_place(oid)
     nothing = column([None, None], oid, mod)
     assert nothing.values.type == kind
     assert nothing.values.null_count == 2
 
 
 @pytest.mark.parametrize("oid", [1007, 1186, 869, 600, 1083, 16_500])
-def test_m12_others_have_none(oid: int) -> None:
-    assert lake_type(oid, -1) is None
-    assert not supported(oid)
+def test_m12_others_have_none_of_their_own_and_are_text(oid: int) -> None:
+    assert lake_type(oid, -1) == pa.string()
+    assert not has_place(oid)
     assert column(["as text", None, ""], oid).values.to_pylist() == ["as text", None, ""]
     with pytest.raises(UnsupportedType, match=str(oid)) as wrong:
         column(["as text", b"binary"], oid)

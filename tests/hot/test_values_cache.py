@@ -129,6 +129,8 @@ def test_a_chunk_that_is_made_later_is_watched_too(cached: psycopg.Connection) -
 
 
 def test_a_dropped_chunk_leaves_the_last_value_known(cached: psycopg.Connection) -> None:
+    day = TODAY - timedelta(days=1)  # there already, unless midnight has passed since
+    ask(cached, "SELECT lakets._ensure_partitions(id, 1, 3, %s, %s) FROM lakets._chronotable_registry", day, day)
     write(cached, 3, -80000, 30)
     cached.execute("SELECT lakets.drop_chunks('readings', '0')")
     assert ask(cached, "SELECT 1 FROM readings WHERE sensor = 3") == []
@@ -199,7 +201,7 @@ def test_writers_of_one_series_take_turns_and_the_newest_stays(cached: psycopg.C
         waiting = other.start(INSERT, [TODAY + timedelta(seconds=50), 1, 50])
         other.wait_until_blocked()
         one.commit()
-        waiting.result(timeout=30)
+        waiting.result(timeout=60)
         other.commit()
     assert ask(cached, CACHED)[0] == (1, 60, 60)
 
@@ -212,7 +214,7 @@ def test_a_deleter_and_a_late_writer_of_one_series_miss_nothing(cached: psycopg.
         waiting = writer.start(INSERT, [TODAY + timedelta(seconds=30), 1, 30])
         writer.wait_until_blocked()
         deleter.commit()
-        waiting.result(timeout=30)
+        waiting.result(timeout=60)
         writer.commit()
     assert ask(cached, CACHED)[0] == (1, 30, 30)
     with Session(dsn) as deleter, Session(dsn) as writer:
@@ -220,7 +222,7 @@ def test_a_deleter_and_a_late_writer_of_one_series_miss_nothing(cached: psycopg.
         waiting = deleter.start("DELETE FROM readings WHERE v = 30")
         deleter.wait_until_blocked()
         writer.commit()
-        waiting.result(timeout=30)
+        waiting.result(timeout=60)
         deleter.commit()
     assert ask(cached, CACHED)[0] == (1, 20, 20)
 
@@ -258,7 +260,7 @@ def test_transactions_that_write_series_in_opposite_order_deadlock_and_lose_noth
         first = one.start(INSERT, [TODAY + timedelta(seconds=62), 2, 201])
         one.wait_until_blocked()
         second = other.start(INSERT, [TODAY + timedelta(seconds=63), 1, 101])
-        ended = {session: answer.exception(timeout=30) for session, answer in ((one, first), (other, second))}
+        ended = {session: answer.exception(timeout=60) for session, answer in ((one, first), (other, second))}
         lost = [session for session, error in ended.items() if error]
         assert [type(ended[session]) for session in lost] == [psycopg.errors.DeadlockDetected]
         for session in ended:
@@ -277,7 +279,7 @@ def test_transactions_that_write_series_in_one_order_do_not_deadlock(cached: psy
         other.wait_until_blocked()
         one.run(INSERT, [TODAY + timedelta(seconds=62), 2, 200])
         one.commit()
-        waiting.result(timeout=30)
+        waiting.result(timeout=60)
         other.run(INSERT, [TODAY + timedelta(seconds=63), 2, 201])
         other.commit()
     assert ask(cached, CACHED) == [(1, 101, 61), (2, 201, 63)]

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
@@ -23,7 +24,8 @@ from pyspark.sql.functions import col, lit
 
 from harness.histories import CHUNKS, GRIDS, HistoryTable, Source, change, copy, create, delete, insert, reset, update
 from thermocline.lake import reads
-from thermocline.lake.reads import NotAHistory, OwedRows
+from thermocline.lake.history import OwedRows
+from thermocline.lake.reads import NotAHistory
 from thermocline.lake.segments import BEFORE_ALL, Cut, Reset, Segment, segments
 
 if TYPE_CHECKING:
@@ -119,9 +121,9 @@ def test_segments_of_overlapping_resets() -> None:
 
 def test_thousands_of_segments_are_made_at_once() -> None:
     records = [Reset(MONDAY + at * HOUR, MONDAY + (at + 2) * HOUR, 10 + at % 7, at) for at in range(20_000)]
-    began = time.monotonic()
+    began = time.process_time()  # what others do on this machine does not count
     assert len(segments(records)) > 10_000
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 # ---- what the source had -------------------------------------------------------------------------
@@ -178,6 +180,17 @@ def test_equal_rows_are_as_many_as_there_were(spark: SparkSession, catalog: Cata
     table = readings(catalog, *(insert((5, seq), one) for seq in range(1000)), delete((6, 0), one))
     assert bag(reads.current(spark, table.name)) == bag([one] * 999)
     assert bag(reads.current(spark, table.name, upto=5)) == bag([one] * 1000)
+
+
+def test_a_moment_stands_for_a_state_when_commit_times_run_backwards(spark: SparkSession, catalog: Catalog) -> None:
+    minute = timedelta(minutes=1)
+    times = {5: MONDAY, 6: MONDAY + 10 * minute, 7: MONDAY + 5 * minute, 8: MONDAY + 20 * minute}
+    entries = [insert((lsn, 0), row(TUESDAY, lsn)) | {"_timestamp": at} for lsn, at in times.items()]
+    table = readings(catalog, *entries)
+    for after, position in {-1: 4, 0: 5, 5: 5, 9: 5, 10: 7, 19: 7, 20: None}.items():
+        found = reads.last_before(spark, table.name, MONDAY + after * minute)
+        assert found == position, f"{after} minutes"
+    assert bag(reads.current(spark, table.name, upto=5)) == bag([row(TUESDAY, 5)]), "nothing from behind a later one"
 
 
 def test_an_update_that_moves_a_row_counts_each_image_where_it_is(spark: SparkSession, catalog: Catalog) -> None:
@@ -402,6 +415,12 @@ def test_resets_are_looked_for_only_where_some_are(spark: SparkSession, catalog:
     assert reads.content_of_range(spark, table.name, MONDAY, TUESDAY).count() == 0
 
 
+def spent_by_java() -> float:
+    """Seconds of computing, which are the same whatever else the machine does."""
+    times = [one.cpu_times() for one in psutil.Process().children(recursive=True) if "java" in one.name()]
+    return float(sum(one.user + one.system for one in times))
+
+
 def test_thousands_of_resets_are_looked_up_and_not_tried_one_by_one(spark: SparkSession, catalog: Catalog) -> None:
     count, resets_ = 200_000, 2_000
     at = np.arange(count)
@@ -417,10 +436,10 @@ def test_thousands_of_resets_are_looked_up_and_not_tried_one_by_one(spark: Spark
     hour = (moments - moments[0]) // 3_600_000_000
     kept = at[at % 1000 > hour % 1000]
 
-    began = time.monotonic()
+    began = spent_by_java()
     counted = reads.counted(spark, table.name)
     found = counted.select("id").toArrow()
-    assert time.monotonic() - began < 30
+    assert spent_by_java() - began < 30
     assert np.array_equal(np.sort(found.column(0).to_numpy()), kept)
     assert "BroadcastHashJoin" in plan(counted)
     assert "LeftAnti" in plan(counted)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import boto3
 import pyarrow as pa
 import pytest
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
 from harness.rest_catalog import rest_catalog
+from harness.s3 import objects, properties, s3_server
 from thermocline.config import CatalogSettings, HotSettings, Settings
 from thermocline.lake.address import PostgresAddress
 from thermocline.stack import Stack
@@ -27,49 +21,13 @@ if TYPE_CHECKING:
     from harness.servers import Server
 
 pytestmark = pytest.mark.slow
-KEYS = {"s3.access-key-id": "testing", "s3.secret-access-key": "testing", "s3.region": "us-east-1"}
 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     """An S3 server with one bucket; yields its address."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                client(address).create_bucket(Bucket="lake")
-                break
-            except (BotoCoreError, ClientError):
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
+    with s3_server() as address:
         yield address
-    finally:
-        server.kill()
-        server.wait()
-
-
-def client(address: str) -> Any:
-    return boto3.client(
-        "s3",
-        endpoint_url=address,
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-        config=Config(retries={"max_attempts": 1}),
-    )
-
-
-def objects(address: str, prefix: str) -> list[str]:
-    listing = client(address).list_objects_v2(Bucket="lake", Prefix=prefix)
-    return [entry["Key"] for entry in listing.get("Contents", [])]
 
 
 def both_ways(spark: SparkSession, stack: Stack) -> None:
@@ -92,16 +50,14 @@ def test_a_warehouse_on_s3_with_the_catalog_in_postgres(
     spark: SparkSession, server: Server, template: str, stack: Stack, s3: str
 ) -> None:
     with server.database(template) as dsn:
-        cold = CatalogSettings(
-            warehouse="s3://lake/jdbc", properties=KEYS | {"s3.endpoint": s3, "s3.path-style-access": "true"}
-        )
+        cold = CatalogSettings(warehouse="s3://lake/jdbc", properties=properties(s3))
         settings = Settings(home=stack.home.root, hot=HotSettings(dsn=dsn), cold=cold)
         both_ways(spark.newSession(), Stack(settings))
     assert len([key for key in objects(s3, "jdbc/far/readings/data/") if key.endswith(".parquet")]) == 2
 
 
 def test_a_rest_catalog_with_its_files_on_s3(spark: SparkSession, server: Server, stack: Stack, s3: str) -> None:
-    s3_settings = KEYS | {"s3.endpoint": s3, "s3.path-style-access": "true", "client.region": "us-east-1"}
+    s3_settings = properties(s3)
     with server.database() as dsn:
         address = PostgresAddress.parse(dsn, "the REST catalog")
         with rest_catalog(

@@ -6,6 +6,8 @@ import itertools
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +17,9 @@ import pytest
 from harness.lakes import Lake
 from thermocline.errors import Refused
 from thermocline.gate import drop
-from thermocline.gate.receipt import NotProven
+from thermocline.gate.sides import NotProven
 from thermocline.lake.reads import HistoryLost, NotAHistory, NotAQuestion
-from thermocline.reads.across import UnknownTable
+from thermocline.reads.standing import UnknownTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +59,25 @@ def table(lake: Lake) -> Iterator[str]:
     lake.drain()
     yield name
     lake.run(f"SELECT lakets.disable_sync('{name}')")
+
+
+@contextmanager
+def asking(lake: Lake, table: str) -> Iterator[list[Counter[tuple[Any, ...]]]]:
+    """Somebody reads the table again and again while the block lasts; what was answered."""
+    answers: list[Counter[tuple[Any, ...]]] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            answers.append(rows(lake, table))
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask)
+        try:
+            yield answers
+        finally:
+            stop.set()
+        asked.result()
 
 
 def rows(lake: Lake, table: str, **bounds: Any) -> Counter[tuple[Any, ...]]:
@@ -195,23 +216,47 @@ def test_a_drop_that_the_feed_has_not_passed_is_read_at_its_receipt(lake: Lake, 
 
 def test_rows_across_the_tiers_stay_the_same_while_chunks_leave(lake: Lake, table: str) -> None:
     before = rows(lake, table)
-    answers: list[Counter[tuple[Any, ...]]] = []
-    stop = threading.Event()
-
-    def ask() -> None:
-        while not stop.is_set():
-            answers.append(rows(lake, table))
-
-    asker = threading.Thread(target=ask)
-    asker.start()
-    try:
+    with asking(lake, table) as answers:
         let_go(lake, table, 2)
         let_go(lake, table, 1)
-    finally:
-        stop.set()
-        asker.join()
     assert answers
     assert all(answer == before for answer in answers)
+
+
+def test_late_rows_are_there_once_while_they_are_settled_and_traps_are_merged(lake: Lake, table: str) -> None:
+    lake.run(f"SELECT lakets.set_late_rows('{table}', 'lake')")
+    let_go(lake, table, 0)
+    before = rows(lake, table)
+    late = [BASE + timedelta(hours=3), BASE + timedelta(hours=30)]
+    lake.run(f"INSERT INTO {table} VALUES ('{late[0]}', 4711, 1, 'late')")
+    expected = before + Counter({(late[0].replace(tzinfo=None), 4711, 1.0, "late"): 1})
+    assert rows(lake, table) == expected, "at once"
+    with asking(lake, table) as answers:
+        settled(lake, table)
+        let_go(lake, table, 1)
+        drop.merge_traps(lake.dsn)
+    assert answers
+    assert all(answer == expected for answer in answers)
+    lake.run(f"INSERT INTO {table} VALUES ('{late[1]}', 4712, 1, 'late')", f"DELETE FROM {table} WHERE id = 4711")
+    expected += Counter({(late[1].replace(tzinfo=None), 4712, 1.0, "late"): 1})
+    assert rows(lake, table) == expected, "what is settled is the lake's"
+    lake.drain()
+    assert rows(lake, table) == expected
+    settled(lake, table)
+    assert rows(lake, table) == expected
+    assert lake.run(f"SELECT count(*) FROM {table} WHERE id IN (4711, 4712)") == [(0,)]
+
+
+def settled(lake: Lake, table: str) -> None:
+    """Readers come first, so it may take some attempts."""
+    give_up_at = time.monotonic() + GIVE_UP_AFTER
+    with lake.feeding():
+        while True:
+            (line,) = lake.stack.late_rows(f"public.{table}", on_spark=False).settle()
+            if line.verdict == "settled":
+                return
+            assert line.reason == "busy", line
+            assert time.monotonic() < give_up_at, "it was not settled"
 
 
 def test_a_table_that_is_not_there_or_not_synced_is_named(lake: Lake) -> None:
@@ -302,8 +347,7 @@ def test_another_history_under_the_same_name_does_not_answer_for_what_has_left(l
     with pytest.raises(NotAHistory):
         rows(lake, table)
     # The feed does not make it anew in silence: it sets the table aside.
-    progress = lake.drain()
-    assert progress.set_aside == (f"public.{table}",)
+    assert f"public.{table}" in lake.drain().set_aside
     ((status, reason),) = lake.run(
         "SELECT s.status, s.reason FROM thermocline.synced_table s JOIN lakets._chronotable_registry r"
         f" ON r.id = s.chronotable_id WHERE r.table_name = '{table}'"
@@ -314,7 +358,7 @@ def test_another_history_under_the_same_name_does_not_answer_for_what_has_left(l
         rows(lake, table)
     # Synced anew, there is a new one; it has what is resident, and never answers for the rest.
     lake.run(f"SELECT lakets.disable_sync('{table}')", f"SELECT lakets.enable_sync('{table}')")
-    assert lake.drain().set_aside == ()
+    assert f"public.{table}" not in lake.drain().set_aside
     with pytest.raises(HistoryLost, match="is not the table that held"):
         rows(lake, table)
     with lake.stack.catalog() as catalog:
@@ -355,9 +399,61 @@ def test_what_was_deleted_and_dropped_outright_does_not_come_back(lake: Lake, ta
     lake.run(
         f"SELECT lakets.disable_sync('{table}')",
         f"DELETE FROM {table} WHERE ts < '{day}'",
-        f"SELECT lakets.drop_chunks('{table}', '3 days')",
+        f"SELECT lakets.drop_chunks('{table}', now() - '{day}'::timestamptz)",
         f"SELECT lakets.enable_sync('{table}')",
     )
     lake.drain()
     kept = Counter({row: n for row, n in before.items() if row[0] >= day.replace(tzinfo=None)})
     assert rows(lake, table) == kept
+
+
+def test_a_range_that_is_resident_does_not_ask_the_lake(lake: Lake, table: str) -> None:
+    let_go(lake, table, 0)
+    day = timedelta(days=1)
+    asked = f"SELECT count(*) FROM {table} WHERE ts >= '{BASE + day}' AND ts < '{BASE + 2 * day}'"
+    with lake.stack.reader().across(table, BASE + day, BASE + 2 * day) as frame:
+        assert "lb_across" not in plan(frame)
+        assert frame.count() == lake.run(asked)[0][0]
+    with lake.stack.reader().across(table, BASE, BASE + 2 * day) as frame:
+        assert "lb_across" in plan(frame)
+
+
+def plan(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().toString())
+
+
+def test_where_each_range_comes_from_is_told(lake: Lake, table: str) -> None:
+    let_go(lake, table, 1)
+    first, second = (BASE + timedelta(days=day) for day in (1, 2))
+    reader = lake.stack.reader()
+    told = [(one.tier, one.range_start, one.range_end) for one in reader.sources(f"SELECT count(*) FROM {table}")]
+    assert ("lake", first, second) in told
+    (before,) = [one for one in told if one[0] == "postgresql" and one[2] == first]
+    (after,) = [one for one in told if one[0] == "postgresql" and one[1] == second]
+    assert before[1] is not None
+    assert after[2] is not None
+    assert after[2] > datetime.now(UTC)
+    assert {one[0] for one in told} == {"lake", "postgresql"}
+    (changes,) = reader.sources(f"SELECT count(*) FROM {table}_history")
+    assert (changes.tier, changes.range_start) == ("lake", None)
+
+
+def test_each_row_once_while_a_range_leaves_and_comes_back(lake: Lake, table: str) -> None:
+    before = rows(lake, table)
+    with asking(lake, table) as seen:
+        let_go(lake, table, 0)
+        with lake.feeding():
+            lines = lake.stack.rehydrator(on_spark=True, patience=60).bring_back(table, BASE, BASE + timedelta(days=1))
+        assert [line.verdict for line in lines] == ["back"]
+    assert seen
+    assert all(one == before for one in seen)
+    assert rows(lake, table) == before
+
+
+def test_rows_that_a_later_check_refuses_are_told_in_its_words_from_a_task_too(lake: Lake, table: str) -> None:
+    let_go(lake, table, 0)
+    lake.run(f"ALTER TABLE {table} ADD CONSTRAINT later CHECK (ts <> '{BASE}')")
+    with lake.feeding():
+        (line,) = lake.stack.rehydrator(on_spark=True).bring_back(table, BASE, BASE + timedelta(days=1))
+    assert (line.verdict, line.reason) == ("stays", "failed")
+    assert 'violates check constraint "later"' in line.message

@@ -15,6 +15,7 @@ from harness.questions import ask, one
 from service.watching import until
 from thermocline import meters
 from thermocline.config import HotSettings, Settings, WorkSettings
+from thermocline.feed import committing
 from thermocline.service.state import SEEN, DatabaseState
 from thermocline.stack import Stack
 from thermocline.work import units
@@ -70,6 +71,7 @@ class Told:
 
     kind: ClassVar[str] = "told"
     targets: ClassVar[str | None] = None
+    serves: ClassVar[str] = "nobody"
     job_class: ClassVar[str | None] = None
     destructive: ClassVar[bool] = False
 
@@ -189,6 +191,8 @@ def test_units_are_shown_by_kind_and_status(db: psycopg.Connection, dsn: str) ->
         1,
         1,
     ]
+    ask(db, "UPDATE thermocline.work_unit SET settled_by = 7 WHERE status = 'dead'")
+    assert seen(dsn)["work_units{tier,dead}"] == 0, "the same was done since"
     assert 5 * 3600 <= found["work_oldest_seconds{tier}"] < 5 * 3600 + 600
     assert found["work_oldest_seconds{prune}"] == 0
     assert found["work_stopped{tier}"] == 1
@@ -239,6 +243,47 @@ def test_feed_chunks_and_rollups_are_shown(db: psycopg.Connection, dsn: str, tmp
     assert 3600 <= found["rollup_staleness_seconds{hourly}"] < 4200
     names = {name.partition("{")[0] for name in (*found, *late, "work_stopped")}
     assert names == set(SEEN), "and there is no other"
+
+
+def test_commits_that_another_one_came_before_are_counted(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake.of(dsn, tmp_path / "home").with_days().synced()
+    lake.drain()
+    before = counted()
+    intruders = iter([1, 2])
+
+    def intrude(point: str) -> None:
+        if point == "batch.before_append" and next(intruders, None):
+            with lake.stack.catalog() as catalog, catalog.load_table("public.lb_m_history").transaction() as other:
+                other.update_snapshot().merge_append().commit()
+
+    monkeypatch.setattr(committing, "crash_point", intrude)
+    lake.run("INSERT INTO m SELECT max(ts), 100, 1 FROM m")
+    lake.drain()
+    assert moved(before, "lake_commit") == {"lake_commit_conflicts_total{table=public.lb_m_history}": 2}
+    lake.assert_same()
+
+
+def test_buckets_that_a_refresh_has_to_compute_again_are_counted(db: psycopg.Connection, dsn: str) -> None:
+    ask(db, "CREATE TABLE m (ts timestamptz NOT NULL, v int)")
+    ask(db, "SELECT lakets.create_chronotable('m', 'ts', '1 day')")
+    for name in ("hourly", "hourly_too"):
+        ask(db, "SELECT lakets.create_rollup(%s, %s)", name,
+            "SELECT lakets.time_bucket('1 hour', ts) AS at, count(*) AS n FROM m GROUP BY 1")  # fmt: skip
+    today = one(db, "SELECT date_trunc('day', now(), 'UTC')")
+    for hours in (1, 1, 2, 4):
+        ask(db, "INSERT INTO m VALUES (%s - %s * interval '1 h', 1)", today, hours)
+    assert seen(dsn)["rollup_dirty_buckets{hourly}"] == 3
+    ask(db, "SELECT lakets.refresh_rollup('hourly')")
+    assert [seen(dsn)[f"rollup_dirty_buckets{{{name}}}"] for name in ("hourly", "hourly_too")] == [0, 3]
+
+
+@pytest.mark.parametrize("off_by", [90, -700])
+def test_clocks_that_differ_are_shown(dsn: str, monkeypatch: pytest.MonkeyPatch, off_by: int) -> None:
+    ours = time.time
+    monkeypatch.setattr(time, "time", lambda: ours() + off_by)
+    assert abs(seen(dsn)["clock_skew_seconds"] + off_by) < 5
 
 
 def test_a_database_that_cannot_be_read_is_not_up(db: psycopg.Connection, dsn: str) -> None:

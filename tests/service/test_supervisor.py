@@ -9,11 +9,15 @@ import pytest
 
 from service.watching import until
 from thermocline import meters
+from thermocline.config import ServiceSettings, Settings
 from thermocline.errors import Refused
+from thermocline.service.service import Service
 from thermocline.service.supervisor import State, Supervisor
+from thermocline.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 class Fragile:
@@ -59,12 +63,29 @@ def test_a_part_that_fails_is_started_again_and_the_others_go_on(stop: threading
     found = supervisor.standings
     assert (found["failing"].restarts, found["failing"].last_error) == (3, "The failing ended by itself.")
     assert restarts("failing") - before == 3
-    assert (up("failing"), up("steady")) == (1, 1)
-    until(lambda: supervisor.standings["steady"].state is State.RUNNING)
+    until(lambda: (up("failing"), up("steady")) == (1, 1))
+    assert supervisor.standings["steady"].state is State.RUNNING
     assert supervisor.standings["steady"].restarts == 0
     stop.set()
     assert supervisor.join(30) == []
     assert {part.state for part in supervisor.standings.values()} == {State.STOPPED}
+
+
+def test_the_service_says_where_it_answers_and_what_is_in_trouble(tmp_path: Path) -> None:
+    told: list[str] = []
+    stack = Stack(Settings(home=tmp_path))
+    failing = Fragile("failing", [Refused("not now")])
+    service = Service(stack, settings=ServiceSettings(port=0), parts=[failing, Fragile("steady", [])])
+    thread = threading.Thread(target=service.run, args=(told.append,))
+    thread.start()
+    try:
+        until(lambda: any("degraded" in news for news in told) and "degraded" not in told[-1])
+    finally:
+        service.stop()
+        thread.join(60)
+    assert told[0].startswith("http://127.0.0.1:")
+    assert told[0].endswith("/metrics")
+    assert any(news == f"{told[0]}; failing is degraded: not now" for news in told)
 
 
 def test_a_part_is_degraded_until_it_runs_again(stop: threading.Event) -> None:
@@ -75,7 +96,7 @@ def test_a_part_is_degraded_until_it_runs_again(stop: threading.Event) -> None:
     standing = supervisor.standings["broken"]
     assert "RuntimeError" in standing.why
     assert "hunter2" not in standing.why
-    assert up("broken") == 0
+    until(lambda: up("broken") == 0)
     assert supervisor.alive
     stop.set()
     assert supervisor.join(30) == [], "a pause ends when it is told to stop"

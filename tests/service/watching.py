@@ -7,6 +7,7 @@ import re
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from harness.processes import Command
 
 
-def until(happened: Callable[[], Any], seconds: float = 120) -> Any:
+def until(happened: Callable[[], Any], seconds: float = 180) -> Any:
     """What it answers, once it is something."""
     deadline = time.monotonic() + seconds
     while not (found := happened()):
@@ -55,7 +56,11 @@ class Running:
         self._log = command.home / "logs" / "thermocline.log"
         before = self._urls()
         self.process: subprocess.Popen[str] = command.start("run", "--port", "0", *arguments)
-        self.url: str = until(lambda: self._urls()[len(before) :], 60)[0]
+        try:
+            self.url: str = until(lambda: self._urls()[len(before) :])[0]
+        except BaseException:
+            self.end()
+            raise
 
     def _urls(self) -> list[str]:
         return [line["url"] for line in log_lines(self._log) if line["event"] == "service started"]
@@ -67,12 +72,19 @@ class Running:
         assert (status == 200) == said["ready"]
         return said
 
-    def wait_until_ready(self) -> None:
-        until(lambda: self.readiness()["ready"])
+    def wait_until_ready(self) -> dict[str, Any]:
+        """What it says then: the next time the database may be slow to answer."""
+        found: dict[str, Any] = until(lambda: (said := self.readiness())["ready"] and said)
+        return found
 
     def children(self, name: str) -> list[psutil.Process]:
         """Those of its processes that are called like this."""
-        return [child for child in psutil.Process(self.process.pid).children(recursive=True) if name in child.name()]
+        found = []
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it may just have ended
+                if name in child.name() and child.status() != psutil.STATUS_ZOMBIE:
+                    found.append(child)
+        return found
 
     def end(self) -> None:
         if self.process.poll() is None:

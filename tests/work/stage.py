@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.questions import ask
 from thermocline.config import WorkSettings
+from thermocline.work import batch, units
 from thermocline.work.job import Line, Plan
 from thermocline.work.pacing import Budget
+from thermocline.work.units import Wanted
 from thermocline.work.worker import Worker
 
 if TYPE_CHECKING:
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from thermocline.work.job import Job, Target
     from thermocline.work.units import Claim
 
-LEASE = 2.0
+# Longer than any machine stands still: where a lease runs out, a test says so by moving it.
+LEASE = 60.0
+READY = "ready\n"
 # Every claim and every effect gets a number from one sequence, so that the order in which they happened is known.
 WATCHED = """
 CREATE SEQUENCE happened;
@@ -48,6 +52,7 @@ class Effect:
 
     kind: ClassVar[str] = "effect"
     targets: ClassVar[str | None] = None
+    serves: ClassVar[str] = "the tests"
     job_class: ClassVar[str | None] = None
     destructive: ClassVar[bool] = False
 
@@ -77,6 +82,7 @@ class Nothing:
 
     kind: ClassVar[str] = "nothing"
     targets: ClassVar[str | None] = None
+    serves: ClassVar[str] = "the tests"
     job_class: ClassVar[str | None] = None
     destructive: ClassVar[bool] = False
 
@@ -94,6 +100,7 @@ class Spending:
 
     kind: ClassVar[str] = "spending"
     targets: ClassVar[str | None] = None
+    serves: ClassVar[str] = "the tests"
     job_class: ClassVar[str | None] = None
     destructive: ClassVar[bool] = False
 
@@ -112,6 +119,41 @@ class Spending:
         return {}
 
 
+class Told:
+    """Does what the test gives it, by scope."""
+
+    kind: ClassVar[str] = "told"
+    targets: ClassVar[str | None] = None
+    serves: ClassVar[str] = "nobody"
+    job_class: ClassVar[str | None] = None
+    destructive: ClassVar[bool] = True
+
+    def __init__(self, **does: Callable[[], Any]) -> None:
+        self._does = does
+
+    def plan(self, target: Target, claim: Claim) -> Plan:
+        claim.check()
+        return Plan(target, (Line("told", "do", "asked for"),))
+
+    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
+        assert len(plan.lines) == 1
+        found = self._does.get(claim.unit.scope, dict)()
+        return found if isinstance(found, dict) else {}
+
+
+class Heavy(Told):
+    """Maintenance: it needs a seat."""
+
+    kind: ClassVar[str] = "heavy"
+    job_class: ClassVar[str | None] = "maintenance"
+    destructive: ClassVar[bool] = False
+
+
+def fill(db: psycopg.Connection, *scopes: str) -> list[int]:
+    made = [units.enqueue(db, Wanted("told", scope=scope)) for scope in scopes]
+    return [number for number in made if number is not None]
+
+
 def jobs(dsn: str) -> dict[str, Job]:
     return {"effect": Effect(), "nothing": Nothing(), "spending": Spending(dsn)}
 
@@ -124,7 +166,8 @@ class Node:
     """A worker in a process of its own."""
 
     def __init__(self, dsn: str, *, owner: str, once: bool = False, **changes: Any) -> None:
-        told = {"dsn": dsn, "owner": owner, "once": once, "grace": changes.pop("grace", 5), "settings": changes}
+        told = {"dsn": dsn, "owner": owner, "once": once, "grace": changes.pop("grace", 5)}
+        told |= {"together": changes.pop("together", None), "settings": changes}
         here = Path(__file__).parent
         self.process = subprocess.Popen(
             [sys.executable, str(here / "stage.py"), json.dumps(told)],
@@ -133,12 +176,17 @@ class Node:
             text=True,
         )
 
+    def wait_until_ready(self) -> None:
+        """It is about to ask for its first unit."""
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == READY
+
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def wait(self, seconds: float = 60) -> str:
+    def wait(self, seconds: float = 120) -> str:
         out, _ = self.process.communicate(timeout=seconds)
-        return out
+        return out.removeprefix(READY)
 
     def end(self) -> None:
         if self.process.poll() is None:
@@ -147,11 +195,17 @@ class Node:
         self.process.communicate()
 
 
-def until(happened: Callable[[], Any], seconds: float = 60) -> None:
+def until(happened: Callable[[], Any], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.02)
+
+
+def claim_together(most: int) -> None:
+    """So many at once, however long units take."""
+    batch.Pace.__init__ = lambda self: setattr(self, "most", most)  # type: ignore[method-assign]
+    batch.Pace.learn = lambda *_: None  # type: ignore[method-assign]
 
 
 def require_no_zombie_wrote(db: psycopg.Connection) -> None:
@@ -169,6 +223,10 @@ def main() -> None:
     told = json.loads(sys.argv[1])
     worker = Worker(told["dsn"], jobs(told["dsn"]), settings(**told["settings"]), owner=told["owner"])
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    if told["together"]:
+        claim_together(told["together"])
+    sys.stdout.write(READY)
+    sys.stdout.flush()
     tally = worker.run(once=told["once"], grace=told["grace"])
     sys.stdout.write(json.dumps({"ended": tally.ended, "lost": tally.lost}))
 

@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
-from harness.lakes import Lake
+from harness.lakes import NOON, Lake, age
 from harness.processes import Command
 from harness.questions import ask, one
 from thermocline.config import HotSettings, Settings, WorkSettings
@@ -19,7 +21,7 @@ from thermocline.gate import drop
 from thermocline.gate.drop import Result
 from thermocline.gate.lifecycle import Paused
 from thermocline.stack import Stack
-from thermocline.work import units
+from thermocline.work import backoff, units
 from thermocline.work.job import Target
 from thermocline.work.jobs import jobs, lane
 from thermocline.work.node import Node, desk
@@ -29,7 +31,6 @@ from thermocline.work.worker import Worker
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import psycopg
 
 QUICK = WorkSettings(poll=0.05, in_process=True)
 
@@ -38,6 +39,12 @@ QUICK = WorkSettings(poll=0.05, in_process=True)
 def stack(dsn: str, tmp_path: Path) -> Stack:
     (tmp_path / "home").mkdir()
     return Stack(Settings(home=tmp_path / "home", hot=HotSettings(dsn=dsn), work=QUICK))
+
+
+@pytest.fixture(autouse=True)
+def once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has failed waits for an hour. Any wait may be the next one, so it could be tried again in the same run."""
+    monkeypatch.setattr(backoff, "wait_after", lambda *_: 3600.0)
 
 
 def days(db: psycopg.Connection, name: str = "m", count: int = 6) -> int:
@@ -78,10 +85,15 @@ def target(number: int) -> Target:
 
 def test_chunks_are_made_before_their_time_comes_k3(db: psycopg.Connection, stack: Stack) -> None:
     days(db)
-    ask(db, "SELECT lakets.set_chunk_interval('m', '1 hour')")
+    ask(db, "SELECT lakets.schedule_set('partitions', p_every => '7 days')")
+    lasts = "SELECT max(range_end) - now() FROM lakets.show_chunks('m')"
+    assert one(db, lasts) > timedelta(days=7), "made at once: the first run may be a week from now"
+    ask(db, "SELECT lakets.set_chunk_interval('m', '4 days')")
     before = one(db, "SELECT count(*) FROM lakets.show_chunks('m')")
     assert did(stack, "partitions") == {"done": 1}
     made = one(db, "SELECT count(*) FROM lakets.show_chunks('m')") - before
+    assert made > 0
+    assert one(db, lasts) > timedelta(days=12), "three chunks, and one for the week's remainder"
     status, error, result = unit(db, "partitions")
     assert (status, error) == ("done", None)
     assert result == {"chunks_made": made, "findings": []}
@@ -134,23 +146,23 @@ def test_d18_a_rollup_that_fails_stops_those_made_from_it_and_no_other(db: psyco
 
 
 def test_what_is_done_long_ago_is_forgotten_and_what_is_broken_later(db: psycopg.Connection, stack: Stack) -> None:
-    for status, age in [("done", 6), ("done", 8), ("cancelled", 8), ("dead", 8), ("failed", 31), ("dead", 31)]:
+    for status, days_ago in [("done", 6), ("done", 8), ("cancelled", 8), ("dead", 8), ("failed", 31), ("dead", 31)]:
         ask(
             db,
             "INSERT INTO thermocline.work_unit (kind, scope, status, ended_at)"
             " VALUES ('x', %s, %s, now() - %s * interval '1 d')",
-            f"{status} {age}",
+            f"{status} {days_ago}",
             status,
-            age,
+            days_ago,
         )
-    for destructive, age in [(True, 399), (True, 401), (False, 29), (False, 31)]:
+    for destructive, days_ago in [(True, 399), (True, 401), (False, 29), (False, 31)]:
         ask(
             db,
             "INSERT INTO thermocline.plan (kind, object, destructive, lines, made_at)"
             " VALUES ('x', %s, %s, '[]', now() - %s * interval '1 d')",
-            str(age),
+            str(days_ago),
             destructive,
-            age,
+            days_ago,
         )
     assert did(stack, "prune") == {"done": 1}
     assert unit(db, "prune")[2] == {"units": 4, "plans": 2}
@@ -161,14 +173,35 @@ def test_what_is_done_long_ago_is_forgotten_and_what_is_broken_later(db: psycopg
 # ---- the gate ------------------------------------------------------------------------------------
 
 
+def test_late_rows_are_let_go_once_the_lake_has_them_and_not_while_that_is_paused(dsn: str, tmp_path: Path) -> None:
+    lake = Lake.of(dsn, tmp_path / "home").with_days().synced()
+    stack = Stack(lake.stack.settings.model_copy(update={"work": QUICK}))
+    lake.drain()
+    lake.run("SELECT lakets.set_late_rows('m', 'lake')")
+    lake.let_go(0)
+    lake.run(f"INSERT INTO m VALUES ('{NOON[0]}', 100, 1)")
+    desk(stack).stop("destructive", "to look")
+    with psycopg.connect(dsn, autocommit=True) as db, lake.feeding():
+        assert did(stack, "settle") == {}
+        assert one(db, "SELECT count(*) FROM m WHERE id = 100") == 1
+        desk(stack).go_on("destructive")
+        assert did(stack, "settle") == {"done": 1}
+        status, error, result = unit(db, "settle")
+        assert (status, error, result["rows"]) == ("done", None, 1)
+        assert one(db, "SELECT count(*) FROM m WHERE id = 100") == 0
+        assert one(db, "SELECT row_count FROM thermocline.audit WHERE action = 'settle_late_rows'") == 1
+
+
 @pytest.mark.promise("000-07", "000-23")
 def test_chunks_are_flagged_and_dropped_by_policy_once_the_lake_has_them(dsn: str, tmp_path: Path) -> None:
     lake = Lake.of(dsn, tmp_path / "home").with_days().synced()
-    lake.run("SELECT lakets.add_tiered_retention_policy('m', '1 day', '3 days')")
+    lake.run(f"SELECT lakets.add_tiered_retention_policy('m', '{age(2)}', '{age(0)}')")
+    ((drop_after,),) = lake.run("SELECT drop_after FROM lakets.show_retention_policy('m')")
     stack = Stack(lake.stack.settings.model_copy(update={"work": QUICK}))
     lake.drain()
     with lake.feeding():
-        assert did(stack, "tier", "retention") == {"done": 2}
+        assert did(stack, "tier") == {"done": 1}
+        assert did(stack, "retention") == {"done": 1}, "after the other, which proves what comes due soon"
     states = lake.run("SELECT status FROM lakets._chunk_metadata ORDER BY range_start LIMIT 4")
     assert states == [("dropped",), ("tiered",), ("tiered",), ("active",)]
     ((result, plan),) = lake.run("SELECT u.result, p.lines FROM thermocline.work_unit u"
@@ -176,7 +209,7 @@ def test_chunks_are_flagged_and_dropped_by_policy_once_the_lake_has_them(dsn: st
     assert result["dropped"] == 1
     assert [(line["action"], line["why"].partition(":")[0]) for line in plan] == [("drop", "due")]
     ((reason, receipt),) = lake.run("SELECT reason, evidence ->> 'gated' FROM thermocline.audit")
-    assert reason.endswith("drop_after 3 days")
+    assert reason.endswith(f"drop_after {drop_after}")
     assert receipt == "true"
     assert lake.run("SELECT count(*) FROM m") == [(48,)]
 
@@ -289,7 +322,7 @@ def half_dropped(db: psycopg.Connection, dsn: str, monkeypatch: pytest.MonkeyPat
 
     with monkeypatch.context() as patched, pytest.raises(RuntimeError):
         patched.setattr(drop, "crash_point", die)
-        drop.drop_chunk(dsn, oid, gated=False, reason=f"retention policy {policy}: drop_after 3 days")
+        drop.drop_chunk(dsn, oid, gated=False, policy=policy)
     assert one(db, f"SELECT count(*) FROM {table}") == 5
     assert one(db, "SELECT count(*) FROM thermocline.detaching") == 1
 
@@ -337,6 +370,9 @@ def test_nobody_drops_by_hand_what_is_paused(db: psycopg.Connection, stack: Stac
     with pytest.raises(Paused, match=r"destructive is paused since .* to look") as refusal:
         stack.lifecycle("m", on_spark=False).retention()
     assert "work pause destructive --off" in refusal.value.next_step
+    for call in ("execute_retention('m')", "execute_retention('m', p_force => true)", "drop_chunks('m', '3 days')"):
+        with pytest.raises(psycopg.errors.RaiseException, match=r"destructive is paused since .* to look"):
+            ask(db, f"SELECT lakets.{call}")
     assert one(db, "SELECT count(*) FROM m") == 6
     desk(stack).go_on("destructive")
     assert one(db, "SELECT last_run_at FROM lakets.show_retention_policy('m')") is None
@@ -352,24 +388,28 @@ def test_asking_for_what_waits_for_its_window_hurries_it(db: psycopg.Connection,
         table)  # fmt: skip
     assert did(stack, "partitions") == {}
     (waiting,) = ask(db, "SELECT id FROM thermocline.work_unit")[0]
-    assert desk(stack).add("partitions", "m") == (waiting, False)
+    assert desk(stack).add("partitions", "m") == waiting
     assert did(stack, "partitions") == {"done": 1}
 
 
-def test_a_table_that_is_dropped_while_its_unit_waits(db: psycopg.Connection, stack: Stack) -> None:
+@pytest.mark.parametrize("by", ["SELECT lakets.drop_chronotable('m')", "DROP TABLE m"])
+def test_a_table_that_is_dropped_while_its_unit_waits(db: psycopg.Connection, stack: Stack, by: str) -> None:
     table = days(db)
-    number, running = desk(stack).add("partitions", "m")
-    assert not running
-    assert desk(stack).add("partitions", "m") == (number, False)
-    ask(db, "SELECT lakets.drop_chronotable('m')")
-    assert did(stack, "partitions") == {"failed": 1}
+    number = desk(stack).add("partitions", "m")
+    assert desk(stack).add("partitions", "m") == number
+    ask(db, by)
+    assert did(stack, "partitions") == {"cancelled": 1}
     status, error, _ = unit(db, "partitions")
-    assert status == "failed"
+    assert status == "cancelled"
     assert "was dropped while its partitions work waited" in error
     listed = {line.table: line.id for line in desk(stack).units()}
     assert listed.keys() == {"", f"dropped table {table}"}
     assert desk(stack).unit(listed[""])["table"] is None
     assert desk(stack).unit(number)["table"] == f"dropped table {table}"
+    ask(db, "DELETE FROM thermocline.schedule_run")
+    assert did(stack, "partitions") == {}, "nobody asks for what is gone"
+    gone = [("table_gone",)] if by.startswith("DROP") else []
+    assert ask(db, "SELECT action FROM thermocline.audit WHERE action = 'table_gone'") == gone
 
 
 def test_a_table_that_is_renamed_while_its_unit_waits(db: psycopg.Connection, stack: Stack) -> None:
@@ -403,8 +443,8 @@ def test_d7_a_clock_that_is_off_stops_what_is_destructive_and_decides_nothing_el
     assert one(db, "SELECT attempt FROM thermocline.work_unit WHERE kind = 'retention'") == 0, "another node may do it"
     assert "clock of this machine differs by 600 s" in error
     assert one(db, "SELECT count(*) FROM m") == 6
-    assert 115 < one(db, "SELECT extract(epoch FROM claimed_at + interval '120 s' - now()) FROM thermocline.work_unit"
-                     " WHERE kind = 'retention'") <= 120, "leases are the database's"  # fmt: skip
+    assert 0 <= one(db, "SELECT extract(epoch FROM now() - claimed_at) FROM thermocline.work_unit"
+                    " WHERE kind = 'retention'") < 300, "leases are the database's"  # fmt: skip
 
 
 def test_spark_is_not_started_when_no_unit_needs_it(

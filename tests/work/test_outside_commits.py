@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -11,12 +12,12 @@ from harness.lakes import Lake
 from harness.questions import ask
 from thermocline.work import units
 from thermocline.work.units import Claim, Ending, LeaseLost, Status, Wanted
+from work.stage import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import psycopg
     from pyiceberg.table import Table
 
 ROWS = pa.table({"n": pa.array([1], pa.int64())})
@@ -81,3 +82,25 @@ def test_d1_the_commit_of_a_worker_that_was_overtaken_is_refused(
     assert carry_out(successor, table)
     (summary,) = summaries(table)
     assert (summary["lifecycle.work-unit-id"], summary["lifecycle.work-unit-epoch"]) == (str(zombie.unit.id), "2")
+
+
+def test_d1_a_worker_that_sleeps_behind_its_fence_loses_it_with_its_lease(db: psycopg.Connection, dsn: str) -> None:
+    """By then its commit may have been made: that is what the stamp is for."""
+    units.enqueue(db, Wanted("outside"))
+    (sleeper,) = units.claim(db, "sleeper", ["outside"], dsn, lease=1)
+
+    def taken_over() -> list[Claim]:
+        found = units.claim(db, "successor", ["outside"], dsn)
+        successors.extend(found)
+        return found
+
+    successors: list[Claim] = []
+    with (
+        pytest.raises((psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout)),
+        sleeper.fenced() as session,
+    ):
+        until(taken_over)
+        session.execute("SELECT 1")
+    assert [one.unit.epoch for one in successors] == [2]
+    with pytest.raises(LeaseLost):
+        sleeper.end(db, Ending(Status.DONE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, time, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from thermocline.work.schedule import BadSchedule, Rule, Window, parse_every, parse_window
@@ -65,6 +65,23 @@ def test_nonsense_is_refused_with_what_to_do(rule: Rule) -> None:
     with pytest.raises(BadSchedule) as caught:
         rule.check()
     assert caught.value.next_step
+
+
+@given(
+    start=st.times(),
+    end=st.times(),
+    means=st.sampled_from(["runs", "pauses"]),
+    moment=st.datetimes(min_value=datetime(2000, 1, 2), max_value=datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+)
+def test_a_window_opens_as_soon_as_it_can(start: time, end: time, means: str, moment: datetime) -> None:
+    assume(start != end)
+    window = Window(start, end, means)
+    opens = window.next_open(moment)
+    assert moment <= opens <= moment + timedelta(days=1)
+    assert window.next_open(opens) == opens, "it is open then"
+    if opens > moment:
+        just_before = opens - timedelta(microseconds=1)
+        assert window.next_open(just_before) == opens, "it is closed until then"
 
 
 def test_intervals_and_windows_as_people_write_them() -> None:

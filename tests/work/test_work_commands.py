@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from harness.processes import Command, finished
 from harness.questions import ask, one
+from work.stage import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,11 +35,41 @@ def table(db: psycopg.Connection) -> int:
     return number
 
 
+@pytest.mark.usefixtures("table")
+def test_filters_leave_out_what_is_not_asked_for(command: Command, db: psycopg.Connection) -> None:
+    ask(db, "CREATE TABLE n (LIKE m)")
+    ask(db, "INSERT INTO n SELECT * FROM m")
+    ask(db, "SELECT lakets.create_chronotable('n', 'ts', '1 day')")
+    ask(db, "SELECT lakets.add_retention_policy('n', '3 days')")
+    assert command.run("work", "--once").code == 0
+    assert command.run("work", "pause", "tier", "--why", "to have something else in the audit").code == 0
+
+    def found(what: str, field: str, *asked: str) -> set[str]:
+        lines = command.run(*asked, "--json").json[what]
+        assert lines
+        return {line[field] for line in lines}
+
+    assert found("plans", "object", "plans") == {"public.m", "public.n"}
+    assert found("plans", "object", "plans", "--table", "n") == {"public.n"}
+    assert command.run("plans", "--kind", "tier", "--json").json == {"plans": []}
+    assert found("plans", "kind", "plans", "--kind", "retention") == {"retention"}
+    assert found("audit", "action", "audit") == {"drop_chunk", "stop_work"}
+    assert found("audit", "action", "audit", "--action", "drop_chunk") == {"drop_chunk"}
+    assert all(one.startswith("public.n_") for one in found("audit", "object", "audit", "--table", "n"))
+    assert found("units", "table", "work", "list", "--table", "n") == {"public.n"}
+    assert found("units", "kind", "work", "list", "--kind", "prune") == {"prune"}
+
+
 def test_once_does_what_is_due_and_says_what(command: Command, table: int, db: psycopg.Connection) -> None:
     ended = command.run("work", "--once", "--json")
     assert ended.code == 0
     assert ended.json == {"ended": {"done": 3}, "leases_lost": 0, "last_error": None}
+    titles = command.run("work", "list").out.splitlines()[1]
+    assert "Waits for" not in titles, "nothing waits"
+    assert "Last error" not in titles
+    assert "Status" in titles
     units = command.run("work", "list", "--json").json["units"]
+    assert units[0].keys() >= {"waits_for", "last_error", "settled_by"}
     assert {(unit["kind"], unit["table"], unit["status"]) for unit in units} == {
         ("partitions", "public.m", "done"),
         ("retention", "public.m", "done"),
@@ -108,6 +138,73 @@ def test_a_failing_unit_is_told_retried_and_cancelled(command: Command, table: i
     assert "There is no work unit 999" in command.run("work", "cancel", "999").err
 
 
+def test_a_dead_unit_is_laid_to_rest_by_hand(command: Command, table: int, db: psycopg.Connection) -> None:
+    number = one(
+        db,
+        "INSERT INTO thermocline.work_unit (kind, chronotable_id, status, ended_at, last_error)"
+        " VALUES ('tier', %s, 'dead', now(), 'it broke') RETURNING id",
+        table,
+    )
+    assert command.run("work", "cancel", str(number), "--json").json == {"unit": number, "taken_from": None}
+    assert state(db, number) == ("cancelled", "cancelled by postgres; it broke")
+    assert command.run("work", "cancel", str(number)).code == 3
+
+
+def state(db: psycopg.Connection, number: int) -> Any:
+    (found,) = ask(db, "SELECT status, last_error FROM thermocline.work_unit WHERE id = %s", number)
+    return found
+
+
+def test_what_waits_says_for_what(command: Command, table: int, db: psycopg.Connection) -> None:
+    def waits_for(number: int) -> Any:
+        (unit,) = [one for one in command.run("work", "list", "--json").json["units"] if one["id"] == number]
+        return unit["waits_for"]
+
+    added = command.run("work", "add", "retention", "--table", "m", "--json").json
+    assert (added["status"], added["waits_for"]) == ("pending", "a free worker")
+    unit = added["unit"]
+    command.run("work", "pause", "destructive")
+    command.run("work", "pause", "retention")
+    assert waits_for(unit) == "destructive and retention is paused"
+    again = command.run("work", "add", "retention", "--table", "m", "--json").json
+    assert again == {"unit": unit, "status": "pending", "waits_for": "destructive and retention is paused"}
+    command.run("work", "pause", "destructive", "--off")
+    command.run("work", "pause", "retention", "--off")
+    lane = one(db, "SELECT lane FROM thermocline.work_unit WHERE id = %s", unit)
+    other = one(
+        db,
+        "INSERT INTO thermocline.work_unit (kind, chronotable_id, lane, status, owner, lease_until)"
+        " VALUES ('verify', %s, %s, 'claimed', 'somebody', now() + interval '1 h') RETURNING id",
+        table, lane,
+    )  # fmt: skip
+    assert waits_for(unit) == f"unit {other}, of the same table"
+    ask(db, "UPDATE thermocline.work_unit SET not_before = now() + interval '1 h', attempt = 1 WHERE id = %s", unit)
+    assert waits_for(unit) == "its next attempt"
+    closed = one(db, "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '2 h', 'HH24:00')")
+    closes = one(db, "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '3 h', 'HH24:00')")
+    rows = command.run("schedules", "set", "retention", "--window", f"runs {closed}-{closes}", "--cron", "* * * * *",
+                       "--json").json["schedules"]  # fmt: skip
+    assert datetime.fromisoformat(rows[0]["next_at"]).strftime("%H:%M") == closed, "not before its window"
+    ask(db, "UPDATE thermocline.work_unit SET not_before = now(), schedule_id ="
+        " (SELECT id FROM thermocline.schedule WHERE kind = 'retention') WHERE id = %s", unit)  # fmt: skip
+    assert waits_for(unit) == f"its window: runs {closed}-{closes} UTC"
+    assert command.run("work", "show", str(unit), "--json").json["waits_for"] == waits_for(unit)
+    assert waits_for(other) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "serves"),
+    [("verify", "synced tables"), ("tier", "tables with a tiering policy"), ("refresh", "tables with RollUps")],
+)
+def test_work_that_there_is_nothing_to_do_for_is_refused(
+    command: Command, table: int, db: psycopg.Connection, kind: str, serves: str
+) -> None:
+    ended = command.run("work", "add", kind, "--table", "m")
+    assert ended.code == 3
+    assert f"{kind} is for {serves}, and m is none of them" in ended.err
+    assert ask(db, "SELECT FROM thermocline.work_unit") == []
+
+
 def test_a_running_unit_is_taken_from_its_worker(command: Command, table: int, db: psycopg.Connection) -> None:
     number = command.run("work", "add", "partitions", "--table", "m", "--json").json["unit"]
     ask(db, "UPDATE thermocline.work_unit SET status = 'claimed', owner = 'somebody', lease_epoch = 1,"
@@ -137,6 +234,11 @@ def test_a_running_unit_is_taken_from_its_worker(command: Command, table: int, d
         (["schedules", "set", "tier", "--every", "99999999999d"], 3, "366 days are the most"),
         (["sql", "SELECT 1", "--as-of", "yesterday"], 3, "yesterday is neither a position nor a moment"),
         (["sql", "SELECT 1", "--as-of", "2026-11-16"], 3, "has no zone"),
+        (["sql", "SELECT 1", "--as-of", "0/1", "--explain"], 3, "Leave out --explain or --as-of"),
+        (["rehydrate", "m", "--from", "2026-01-01", "--to", "2026-01-02", "--until", "soon"], 3, "'soon' is no length"),
+        (["rehydrate", "m", "--from", "2026-01-01", "--to", "2026-01-02", "--until", "0d"], 3, "'0d' is no length"),
+        (["rehydrate", "m", "--from", "soon", "--to", "2026-01-02"], 2, "'soon' is no moment"),
+        (["audit", "--since", "2026-13-01"], 2, "'2026-13-01' is no moment"),
         (["schedules", "set", "nothing", "--every", "5m"], 3, "no kind of work called 'nothing'"),
         (["schedules", "set", "tier", "--every", "soon"], 3, "'soon' is no interval"),
         (["schedules", "set", "tier", "--cron", "61 * * * *"], 3, "is no cron line"),
@@ -162,7 +264,7 @@ def test_bad_input_is_refused_by_name(command: Command, arguments: list[str], co
 
 
 def test_schedules_are_listed_and_set(command: Command, table: int) -> None:
-    assert len(command.run("schedules", "--json").json["schedules"]) == 6
+    assert len(command.run("schedules", "--json").json["schedules"]) == 9
     told = ["--table", "m", "--cron", "30 2 * * *", "--window", "runs 22:00-06:00"]
     rows = command.run("schedules", "set", "retention", *told, "--json").json["schedules"]
     assert [(row["table"], row["cron"], row["window"], row["enabled"]) for row in rows] == [
@@ -221,11 +323,10 @@ def test_what_is_stopped_is_shown_and_goes_on(command: Command, table: int, db: 
 
 def test_a_node_runs_until_it_is_told_to_stop(command: Command, table: int, db: psycopg.Connection) -> None:
     process = command.start("work", "--json")
-    deadline = time.monotonic() + 30
-    while one(db, "SELECT count(*) FROM thermocline.work_unit WHERE status = 'done'") < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
-    ended = finished(process)
+    try:
+        until(lambda: one(db, "SELECT count(*) FROM thermocline.work_unit WHERE status = 'done'") == 3)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        ended = finished(process)
     assert ended.code == 0
     assert ended.json["ended"] == {"done": 3}

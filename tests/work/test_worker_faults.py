@@ -15,42 +15,15 @@ from harness.sessions import Session
 from thermocline.errors import Unreachable
 from thermocline.hot import connection
 from thermocline.work import batch, units
-from thermocline.work.job import Line, Plan
 from thermocline.work.keeper import Keeper
 from thermocline.work.units import Claim, Ending, Status, Wanted
 from thermocline.work.worker import Worker
-from work.stage import settings, until
+from work.stage import Heavy, Told, fill, settings, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from thermocline.work.job import Target
-
-
-class Told:
-    """Does what the test gives it, by scope."""
-
-    kind: ClassVar[str] = "told"
-    targets: ClassVar[str | None] = None
-    job_class: ClassVar[str | None] = None
-    destructive: ClassVar[bool] = True
-
-    def __init__(self, **does: Callable[[], Any]) -> None:
-        self._does = does
-
-    def plan(self, target: Target, claim: Claim) -> Plan:
-        claim.check()
-        return Plan(target, (Line("told", "do", "asked for"),))
-
-    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
-        assert len(plan.lines) == 1
-        found = self._does.get(claim.unit.scope, dict)()
-        return found if isinstance(found, dict) else {}
-
-
-def fill(db: psycopg.Connection, *scopes: str) -> list[int]:
-    made = [units.enqueue(db, Wanted("told", scope=scope)) for scope in scopes]
-    return [number for number in made if number is not None]
+    from thermocline.work.job import Plan
 
 
 def worker(dsn: str, job: Told, **options: Any) -> Worker:
@@ -179,7 +152,7 @@ def test_one_lost_claim_keeps_no_other_from_being_handed_back(db: psycopg.Connec
     running = threading.Thread(target=node.run, kwargs={"grace": 0.1})
     running.start()
     try:
-        until(lambda: statuses(db) == ["claimed", "claimed"])
+        until(lambda: len(node.tally.running) == 2)  # not claimed only: what is not begun goes back without a word
         ask(db, "UPDATE thermocline.work_unit SET owner = 'thief', lease_epoch = 2 WHERE id = %s", lost)
         node.stop()
         running.join(60)
@@ -241,3 +214,61 @@ def test_a_locked_unit_keeps_no_other_from_being_renewed(db: psycopg.Connection,
         assert ask(db, "SELECT lease_until > now() FROM thermocline.work_unit ORDER BY id") == [(False,), (True,)]
     units.renew(db, claims)
     assert one(db, "SELECT bool_and(lease_until > now()) FROM thermocline.work_unit")
+
+
+class Endless(Told):
+    """Asks for another one of its kind each time, as if light work never ended."""
+
+    kind: ClassVar[str] = "endless"
+    destructive: ClassVar[bool] = False
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__()
+        self._dsn = dsn
+
+    def execute(self, plan: Plan, claim: Claim) -> dict[str, Any]:
+        with psycopg.connect(self._dsn, autocommit=True) as session:
+            units.enqueue(session, Wanted(self.kind, scope=str(int(claim.unit.scope) + 1)))
+        return super().execute(plan, claim)
+
+
+def test_light_work_without_end_does_not_keep_maintenance_waiting(db: psycopg.Connection, dsn: str) -> None:
+    busy = Worker(dsn, {"endless": Endless(dsn), "heavy": Heavy()}, settings(concurrency=1), owner="one")
+    units.enqueue(db, Wanted("endless", scope="1"))
+    thread = threading.Thread(target=busy.run)
+    thread.start()
+    try:
+        until(lambda: one(db, "SELECT count(*) FROM thermocline.work_unit WHERE status = 'done'") > 5)
+        number = units.enqueue(db, Wanted("heavy"))
+        until(lambda: one(db, "SELECT status FROM thermocline.work_unit WHERE id = %s", number) == "done")
+        assert one(db, "SELECT EXISTS (SELECT FROM thermocline.work_unit WHERE kind = 'endless' AND status <> 'done')")
+    finally:
+        busy.stop()
+        thread.join(60)
+
+
+def test_a_busy_node_has_a_pool_of_sessions_and_few_beside_it(db: psycopg.Connection, dsn: str) -> None:
+    """Of its own: neither the feed's nor an application's are used for maintenance, and there is an end to them."""
+    seen: list[int] = []
+    used: set[int] = set()
+    meet = threading.Barrier(6)
+
+    def runs() -> None:
+        for _ in range(5):
+            with connection.connect(dsn) as first, connection.connect(dsn) as second:
+                used.update({first.info.backend_pid, second.info.backend_pid})
+        with connection.connect(dsn), connection.connect(dsn), connection.connect(dsn):
+            if meet.wait(60) == 0:
+                seen.append(one(db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'thermocline'"
+                                " AND datname = current_database()"))  # fmt: skip
+            meet.wait(60)
+
+    scopes = [str(number) for number in range(6)]
+    fill(db, *scopes)
+    busy = Worker(dsn, {"told": Told(**dict.fromkeys(scopes, runs))}, settings(concurrency=6), owner="one")
+    assert busy.run(once=True).ended == {"done": 6}
+    (sessions,) = seen
+    assert 24 <= sessions <= 26, "four for each, one for the leases, one to hand back"
+    assert len(used) <= 24, "those that were there were used again"
+    until(lambda: one(db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'thermocline'"
+                      " AND datname = current_database()") == 0)  # fmt: skip

@@ -22,4 +22,4 @@ SELECT * FROM _rollup_daily ORDER BY sensor;
 SELECT lakets.create_rollup('recent',
     'SELECT lakets.time_bucket(''1 hour'', time) AS hour, avg(celsius) FROM readings
      WHERE time > now() - interval ''7 days'' GROUP BY hour LIMIT 5');
--- error: cannot make the RollUp recent: it has LIMIT or OFFSET; it calls now(), whose result may differ from call to call; it calls timestamptz_mi_interval(timestamp with time zone,interval), whose result may differ from call to call
+-- error: cannot make the RollUp recent: it has LIMIT or OFFSET; it calls now(), whose result is not the same at every moment and in every session; it calls timestamptz_mi_interval(timestamp with time zone,interval), whose result is not the same at every moment and in every session

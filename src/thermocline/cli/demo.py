@@ -38,6 +38,9 @@ def demo(
                     "receipt": told.receipt,
                     "refused": asdict(told.refused),
                     "repaired": [asdict(one) for one in told.repaired],
+                    "late": [asdict(one) for one in told.late],
+                    "wide": asdict(told.wide),
+                    "back": asdict(told.back),
                 },
             )
             return
@@ -60,6 +63,12 @@ def demo(
         call.out.say("  day         readings  mean temperature")
         for day, readings, mean in told.days:
             call.out.say(f"  {day}  {readings:>8}  {mean:>16.3f}")
+        call.out.say("\n[bold]A reading for that day came after it had left.[/] It went to the lake:")
+        call.out.say("  when     readings  mean temperature  of them in PostgreSQL")
+        for late in told.late:
+            call.out.say(f"  {late.when:<7}  {late.readings:>8}  {late.mean:>16.3f}  {late.rows_in_postgresql:>21}")
+        call.out.facts("\nA RollUp over that day and the next was computed from both tiers", asdict(told.wide))
+        call.out.facts("\nThe day came back from the lake, proven row for row, and was corrected", asdict(told.back))
         call.out.facts("\nNothing lost, nothing doubled", told.facts)
     finally:
         if stack.is_running and not (was_running or keep):

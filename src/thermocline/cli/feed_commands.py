@@ -12,7 +12,8 @@ from thermocline.cli.invocation import Invocation, Json, Verbose
 from thermocline.errors import ExitCode, Refused
 
 if TYPE_CHECKING:
-    from thermocline.feed.feed import Progress
+    from thermocline.feed.outlook import Outlook
+    from thermocline.feed.status import FeedTable
 
 
 def feed(
@@ -23,7 +24,8 @@ def feed(
 ) -> None:
     """Bring every change of the synced tables to the lake, and what was in them before. Runs until Ctrl-C.
 
-    With --once, exit code 6 says that a table or a chunk waits for open transactions, and 3 that a table is set aside.
+    With --once, exit code 6 says that a table or a chunk waits for open transactions, and 3 that a table is set aside
+    or a chunk is not logged.
 
     Example: thermocline feed --once
     """
@@ -32,9 +34,14 @@ def feed(
     call = Invocation(json=json, verbose=verbose)
     stands = call.stack.feed_status()
     if stands.running:
-        from thermocline.feed.ledger import FeedTaken
+        from thermocline.feed.refusals import FeedTaken
 
         raise FeedTaken
+    if once and not stands.tables and stands.slot:
+        with call.stack.own_feed() as idle:
+            idle.tend()
+        call.out.facts("No table is synced any more, so the replication slot is removed", {"slot": stands.slot})
+        return
     if once and not stands.tables:
         raise Refused(
             "No table is synced, so there is nothing to bring to the lake.",
@@ -44,9 +51,10 @@ def feed(
         call.stack.spark()
     with call.stack.feed() as service:
         if once:
-            with call.out.step("Bringing changes to the lake") as say:
-                progress = service.drain(lambda now: say(_told(now)))
-            whole = progress.caught_up and not progress.set_aside
+            with call.out.step("Bringing changes to the lake") as say, call.stack.watching(lambda now: say(_told(now))):
+                progress = service.drain()
+            passed_by = progress.set_aside or progress.unlogged
+            whole = progress.caught_up and not passed_by
             call.out.facts(
                 "Everything that was there is in the lake" if whole else "Not all of it is in the lake",
                 {
@@ -55,25 +63,57 @@ def feed(
                     "waiting_for_transactions": list(progress.joining),
                     "chunks_not_copied": progress.uncopied,
                     "set_aside": list(progress.set_aside),
+                    "not_logged": list(progress.unlogged),
                 },
             )
-            if progress.set_aside:
-                call.out.say("`thermocline feed status` says why a table is set aside, and what to do.")
+            if passed_by:
+                call.out.say("`thermocline feed status` says why something is passed by, and what to do.")
             if not whole:
-                raise typer.Exit(ExitCode.REFUSED if progress.set_aside else ExitCode.BUSY)
+                raise typer.Exit(ExitCode.REFUSED if passed_by else ExitCode.BUSY)
             return
         for told in (signal.SIGTERM, signal.SIGINT):
             signal.signal(told, lambda *_: service.stop())
-        with call.out.step("The feed is running; Ctrl-C ends it") as say:
-            service.run(lambda now: say(_told(now)))
+        title = "The feed is running; Ctrl-C ends it"
+        with call.out.step(title) as say, call.stack.watching(lambda now: say(_told(now))):
+            service.run()
     call.out.facts("Stopped", {"stopped": True})
 
 
-def _told(progress: Progress) -> str:
-    waiting = f", waiting for open transactions of {', '.join(progress.joining)}" if progress.joining else ""
-    uncopied = f", {progress.uncopied} chunks to copy" if progress.uncopied else ""
-    aside = f", set aside: {', '.join(progress.set_aside)}" if progress.set_aside else ""
-    return f"{max(0, progress.flushed - progress.position):,} bytes behind{uncopied}{waiting}{aside}"
+def _told(now: Outlook) -> str:
+    """What is left, as a person wants to know it: the copies first, then the log."""
+    told = []
+    if now.waiting:
+        told.append(f"waiting for open transactions of {', '.join(now.waiting)}")
+    if now.covered < now.chunks:
+        rows = f" and about {now.to_copy_rows:,} rows" if now.to_copy_rows else ""
+        left = f"{_size(now.to_copy_bytes)}{rows} to copy{_in(now.copied_in)}"
+        told.append(f"{now.covered:,} of {now.chunks:,} chunks copied, {left}")
+    told.append(f"{_size(now.behind_bytes)} behind, {now.rows_per_second:,.0f} rows/s{_in(now.caught_up_in)}")
+    if now.held_back:
+        told.append(f"the lake does not take {', '.join(now.held_back)}")
+    if now.set_aside:
+        told.append(f"set aside: {', '.join(now.set_aside)}")
+    return "; ".join(told)
+
+
+def _in(seconds: float | None) -> str:
+    """How long it takes, in two units at most."""
+    if seconds is None:
+        return ""
+    whole = max(1, round(seconds))
+    minutes, hours = whole // 60, whole // 3600
+    told = f"{whole} s" if minutes == 0 else f"{minutes} min {whole % 60} s"
+    return f", {told if hours == 0 else f'{hours} h {minutes % 60} min'} left"
+
+
+def _size(count: int | None) -> str:
+    """Bytes in the largest unit of which there is one."""
+    left = float(count or 0)
+    for unit in ("bytes", "kB", "MB"):
+        if left < 1000:
+            return f"{left:.0f} {unit}"
+        left /= 1000
+    return f"{left:,.1f} GB"
 
 
 def status(json: Json = False, verbose: Verbose = False) -> None:
@@ -97,17 +137,20 @@ def status(json: Json = False, verbose: Verbose = False) -> None:
             "log_kept_bytes": found.retained_bytes,
         },
     )
+    default = call.stack.settings.feed.interval
     call.out.table(
         "tables",
-        ["Table", "Status", "Behind", "Seconds", "Rows/s", "Chunks covered", "Last write", "Reason"],
+        ["Table", "Status", "Every", "Behind", "Seconds", "Rows/s", "Chunks covered", "Last write", "Reason"],
         [
             (
                 table.table,
                 table.status,
+                f"{default if table.commit_interval is None else table.commit_interval:g} s",
                 table.behind_bytes,
                 table.behind_seconds,
                 table.rows_per_second,
-                f"{table.covered} of {table.chunks}",
+                f"{table.covered} of {table.chunks}"
+                + (f", {_size(table.to_copy_bytes)} to copy" if _copies(table) else ""),
                 table.last_write.isoformat(" ", "seconds") if table.last_write else None,
                 table.reason,
             )
@@ -116,6 +159,10 @@ def status(json: Json = False, verbose: Verbose = False) -> None:
     )
     for alarm in found.alarms:
         call.out.say(f"Alarm: {alarm.message}. {alarm.next_step}")
+
+
+def _copies(table: FeedTable) -> bool:
+    return table.covered < table.chunks and table.to_copy_bytes is not None
 
 
 def resync(

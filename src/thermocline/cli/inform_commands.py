@@ -9,6 +9,7 @@ import typer
 from thermocline import __version__
 from thermocline.checks import Verdict
 from thermocline.cli.invocation import Invocation, Json, Verbose
+from thermocline.doctor import examine
 
 
 def doctor(json: Json = False, verbose: Verbose = False) -> None:
@@ -17,7 +18,7 @@ def doctor(json: Json = False, verbose: Verbose = False) -> None:
     Example: THERMOCLINE_HOT_DSN=postgresql://me@db/metrics thermocline doctor
     """
     call = Invocation(json=json, verbose=verbose)
-    checks = list(call.stack.examine())
+    checks = list(examine(call.stack))
     call.out.table(
         "checks",
         ["Check", "Verdict", "Found", "Fix"],

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,9 @@ from thermocline.cli import (
     feed_commands,
     gate_commands,
     inform_commands,
+    lake_commands,
     read_commands,
+    rehydrate_commands,
     rollup_commands,
     service_commands,
     stack_commands,
@@ -60,6 +63,16 @@ _signals: list[int] = []
 def _on_interrupt(number: int, _frame: FrameType | None) -> None:
     _signals.append(number)
     raise KeyboardInterrupt
+
+
+def _on_unraisable(lost: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C that came where Python throws errors away, as between fork and exec, comes again a moment later."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        again = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+        return
+    sys.__unraisablehook__(lost)
 
 
 def _interrupted() -> bool:
@@ -130,6 +143,11 @@ for verb in (
     gate_commands.verify,
     gate_commands.tier,
     gate_commands.retention,
+    gate_commands.late,
+    gate_commands.why,
+    gate_commands.receipts,
+    rehydrate_commands.rehydrate,
+    rehydrate_commands.release,
     read_commands.sql,
     service_commands.run,
     work_commands.plans,
@@ -144,11 +162,17 @@ feed_app.command()(guarded(feed_commands.status))
 feed_app.command()(guarded(feed_commands.resync))
 app.add_typer(feed_app, name="feed", help=feed_commands.feed.__doc__)
 
+lake_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+lake_app.callback(invoke_without_command=True)(guarded(lake_commands.lake))
+lake_app.command()(guarded(lake_commands.recover))
+app.add_typer(lake_app, name="lake", help=lake_commands.lake.__doc__)
+
 rollup_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 rollup_app.callback(invoke_without_command=True)(guarded(rollup_commands.rollup))
 rollup_app.command()(guarded(rollup_commands.show))
 rollup_app.command()(guarded(rollup_commands.refresh))
 rollup_app.command()(guarded(rollup_commands.check))
+rollup_app.command()(guarded(rollup_commands.recompute))
 app.add_typer(rollup_app, name="rollup", help=rollup_commands.rollup.__doc__)
 
 work_app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -178,6 +202,14 @@ class Unexpected(ThermoclineError):
     next_step_by_default = "The log in the home has the details; please report them."
 
 
+class BadUsage(ThermoclineError):
+    """The command, an option or an argument of it was not understood."""
+
+    code = "usage"
+    exit_code = ExitCode.USAGE
+    next_step_by_default = "`--help` after the command shows what it takes, with an example."
+
+
 class Interrupted(ThermoclineError):
     """Stopped by Ctrl-C; nothing is left half made."""
 
@@ -200,15 +232,29 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _call_for_program(arguments: list[str]) -> None:
+    """Also what was not understood is told as one JSON object."""
+    try:
+        sys.exit(app(arguments, standalone_mode=False))
+    except Exception as error:
+        told = getattr(error, "format_message", None)  # what Typer raises then it does not name in public
+        if told is None:
+            raise
+        raise BadUsage(told()) from error
+
+
 def run(arguments: list[str]) -> int:
-    """The exit code of one call. Typer itself answers what it does not understand, with 2."""
+    """The exit code of one call. People are answered by Typer itself what it does not understand."""
     signal.signal(signal.SIGINT, _on_interrupt)
+    sys.unraisablehook = _on_unraisable
     os.umask(0o077)  # whatever we make is ours alone, unless it is said otherwise where it is made
     _mend_streams()
     logging.getLogger().addHandler(logging.NullHandler())  # libraries' own complaints are not for the terminal
     for name in _POLLUTING:
         os.environ.pop(name, None)
     try:
+        if "--json" in arguments:
+            _call_for_program(arguments)
         app(arguments)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else ExitCode.DONE

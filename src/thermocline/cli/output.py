@@ -108,7 +108,7 @@ class TextOutput:
             pad_edge=False,
         )
         for column in columns:
-            table.add_column(column, overflow="fold")
+            table.add_column(escape(column), overflow="fold")
         for row in rows:
             table.add_row(*(_MARKS[cell] if isinstance(cell, Verdict) else escape(_shown(cell)) for cell in row))
         self.out.print(table)
@@ -151,7 +151,7 @@ class JsonOutput:
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """One object whose only member, of the table's name, is a list of objects."""
         keys = [column.lower().replace(" ", "_") for column in columns]
-        self._print({name: [dict(zip(keys, row, strict=True)) for row in rows]})
+        self._print({name.replace(" ", "_"): [dict(zip(keys, row, strict=True)) for row in rows]})
 
     def error(self, error: ThermoclineError) -> None:
         """The same two sentences and the codes."""

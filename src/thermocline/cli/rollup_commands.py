@@ -1,4 +1,4 @@
-"""Commands for RollUps: what there is, show, refresh, check."""
+"""Commands for RollUps: what there is, show, refresh, check, recompute."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thermocline.cli.invocation import Invocation, Json, Verbose
+from thermocline.cli.lines import MOMENT, moment
 from thermocline.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from thermocline.hot.rollups import Item
+    from thermocline.recompute.recompute import Line
 
 Name = Annotated[str, typer.Argument(help="A RollUp, by the name that it was created with.")]
-_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
-From = Annotated[datetime | None, typer.Option("--from", formats=_FORMATS, help="Only from this time on, UTC.")]
-To = Annotated[datetime | None, typer.Option("--to", formats=_FORMATS, help="Only before this time, UTC.")]
+From = Annotated[
+    datetime | None, typer.Option("--from", parser=moment, metavar=MOMENT, help="Only from this time on, UTC.")
+]
+To = Annotated[datetime | None, typer.Option("--to", parser=moment, metavar=MOMENT, help="Only before this time, UTC.")]
 
 
 def rollup(context: typer.Context, json: Json = False, verbose: Verbose = False) -> None:
@@ -95,7 +98,7 @@ def check(
     """
     call = Invocation(json=json, verbose=verbose)
     with call.out.step(f"Comparing {name} with its source"):
-        checked = call.stack.check_rollup(name, _in_utc(start), _in_utc(end), repair=repair)
+        checked = call.stack.check_rollup(name, start, end, repair=repair)
     if json:
         call.out.facts("", asdict(checked))
     elif checked.differences:
@@ -113,8 +116,59 @@ def check(
         raise typer.Exit(ExitCode.REFUSED)
 
 
-def _in_utc(at: datetime | None) -> datetime | None:
-    return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
+def recompute(
+    name: Name,
+    start: From = None,
+    end: To = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be computed, and from where.")
+    ] = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compute buckets of a RollUp anew from both tiers, those whose rows are not all in PostgreSQL any more.
+
+    Spark reads the rows in PostgreSQL and in the lake, each once, and only the aggregates come back. The range is
+    widened to whole buckets. RollUps that are made from it follow; for one that is made from another, that one comes
+    first. What Spark cannot compute as PostgreSQL does is refused by name before anything runs.
+
+    Example: thermocline rollup recompute weekly --from 2026-01-01 --to 2026-02-01
+    """
+    call = Invocation(json=json, verbose=verbose)
+    recomputer = call.stack.recomputer()
+    if dry_run:
+        plan = recomputer.plan(name, start, end)
+        if json:
+            call.out.facts("", {"rollup": name, "lines": [_told(line) for line in plan.lines]})
+        elif plan.lines:
+            _table(call, "to be recomputed", [_told(line) for line in plan.lines])
+        else:
+            call.out.say("Nothing to recompute: a refresh sees to it.")
+        return
+    with call.out.step(f"Recomputing {name} from both tiers"):
+        done = recomputer.run(name, start, end)
+    lines = [_told(line) for line in done.plan.lines]
+    if json:
+        call.out.facts("", {"rollup": name, "buckets": done.buckets, "rows": done.rows, "lines": lines})
+        return
+    _table(call, "recomputed", lines)
+    call.out.say(f"{done.buckets} buckets were computed on Spark; {done.rows} aggregates came back.")
+
+
+def _told(line: Line) -> dict[str, Any]:
+    return {
+        "rollup": line.rollup,
+        "from": line.start,
+        "to": line.end,
+        "buckets": line.buckets,
+        "action": line.action,
+        "reason": line.reason,
+        "why": line.why,
+        "computed": line.where,
+        "rows_from_the_lake": ", ".join(
+            f"{low:%Y-%m-%d %H:%M} - {high:%Y-%m-%d %H:%M}" for low, high in line.from_lake
+        ),
+    }
 
 
 def _shown(item: Item) -> tuple[Any, ...]:

@@ -37,6 +37,6 @@ def run(
     service = Service(call.stack, settings=settings, work=work)
     for told in (signal.SIGTERM, signal.SIGINT):
         signal.signal(told, lambda *_: service.stop())
-    with call.out.step("The service is running; Ctrl-C ends it") as say:
-        service.run(lambda url: say(f"{url}/readyz, {url}/metrics"))
+    with call.out.step("Running the service; Ctrl-C ends it") as say:
+        service.run(say)
     call.out.facts("Stopped", {"stopped": True})

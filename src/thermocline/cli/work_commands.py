@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from thermocline.cli.invocation import Invocation, Json, Table, Verbose
+from thermocline.cli.lines import MOMENT, moment
 from thermocline.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -25,8 +27,11 @@ Number = Annotated[
 Kind = Annotated[str | None, typer.Option("--kind", help="Only this kind of work.")]
 OfTable = Annotated[str | None, typer.Option("--table", help="Only this table, as readings or plant.readings.")]
 Most = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="At most so many.")]
-_TOLD = ("row_count", "drop_position")
-_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+_TOLD = ("row_count", "drop_position", "position", "lake_snapshot", "attached_at", "kept_until")
+
+Since = Annotated[
+    datetime | None, typer.Option("--since", parser=moment, metavar=MOMENT, help="From this time on, UTC.")
+]
 
 
 def work(
@@ -34,6 +39,9 @@ def work(
     once: Annotated[bool, typer.Option("--once", help="Do what is due now, and end.")] = False,
     kinds: Annotated[str | None, typer.Option("--kinds", help="Only these kinds, with commas between.")] = None,
     concurrency: Annotated[int | None, typer.Option("--concurrency", min=1, max=64, help="Units at once.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="Show its metrics at this port; 0: any free one.")
+    ] = None,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -62,7 +70,11 @@ def work(
         if left:
             raise typer.Exit(ExitCode.FAILED)
         return
-    with call.out.step("The node is running; Ctrl-C ends it"):
+    with call.out.step("The node is running; Ctrl-C ends it") as say, ExitStack() as shown:
+        if port is not None:
+            from thermocline.service.http import watch_node
+
+            say(f"{shown.enter_context(watch_node(call.settings.service.host, port, node)).url}/metrics")
         tally = node.run()
     _ended(call, "Stopped", tally)
 
@@ -110,7 +122,9 @@ def show(number: Number, json: Json = False, verbose: Verbose = False) -> None:
 
 
 def add(
-    kind: Annotated[str, typer.Argument(help="partitions, refresh, tier, retention, verify or prune.")],
+    kind: Annotated[
+        str, typer.Argument(help="partitions, refresh, recompute, tier, retention, settle, rehydrate, verify or prune.")
+    ],
     table: Annotated[str | None, typer.Option("--table", help="The table that it is for.")] = None,
     json: Json = False,
     verbose: Verbose = False,
@@ -120,8 +134,10 @@ def add(
     Example: thermocline work add retention --table readings
     """
     call, desk = _desk(json, verbose)
-    number, running = desk.add(kind, table)
-    call.out.facts("It is running already" if running else "Asked for", {"unit": number})
+    number = desk.add(kind, table)
+    unit = desk.unit(number)
+    facts = {"unit": number, "status": unit["status"], "waits_for": unit["waits_for"]}
+    call.out.facts("It is running already" if unit["status"] == "claimed" else "Asked for", facts)
 
 
 def retry(number: Number, json: Json = False, verbose: Verbose = False) -> None:
@@ -136,6 +152,8 @@ def retry(number: Number, json: Json = False, verbose: Verbose = False) -> None:
 
 def cancel(number: Number, json: Json = False, verbose: Verbose = False) -> None:
     """Cancel a unit. One that runs is taken from its worker, which drops nothing more and ends soon.
+
+    One that is failed or dead is not counted as broken any more.
 
     Example: thermocline work cancel 42
     """
@@ -255,7 +273,7 @@ def plans(
 def audit(
     action: Annotated[str | None, typer.Option("--action", help="Only this action, as drop_chunk.")] = None,
     table: OfTable = None,
-    since: Annotated[datetime | None, typer.Option("--since", formats=_FORMATS, help="From this time on, UTC.")] = None,
+    since: Since = None,
     most: Most = 50,
     json: Json = False,
     verbose: Verbose = False,
@@ -265,8 +283,7 @@ def audit(
     Example: thermocline audit --table readings --since 2026-01-01
     """
     call, desk = _desk(json, verbose)
-    moment = since.replace(tzinfo=UTC) if since and since.tzinfo is None else since
-    rows = [asdict(one) for one in desk.audit(action=action, table=table, since=moment, most=most)]
+    rows = [asdict(one) for one in desk.audit(action=action, table=table, since=since, most=most)]
     if not json:
         rows = [row | {"evidence": _evidence(row["evidence"])} for row in rows]
     chosen = action or table or since
@@ -294,8 +311,14 @@ def _desk(json: bool, verbose: bool) -> tuple[Invocation, Desk]:
 
 
 def _show(call: Invocation, name: str, rows: Sequence[dict[str, Any]], none: str) -> None:
+    """For people without the columns that have nothing in them."""
     if not rows:
         call.out.say(none)
     if rows or call.json:
-        columns = [column.replace("_", " ").capitalize() for column in rows[0]] if rows else []
-        call.out.table(name, columns, [tuple(row.values()) for row in rows])
+        shown = (
+            [column for column in rows[0] if call.json or any(row[column] not in (None, "") for row in rows)]
+            if rows
+            else []
+        )
+        titles = [column.replace("_", " ").capitalize() for column in shown]
+        call.out.table(name, titles, [tuple(row[column] for column in shown) for row in rows])

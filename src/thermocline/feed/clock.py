@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_right
 from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-# A look every half second, for longer than a batch may take.
+# A look every half second, for longer than a batch and an interval may take.
 _MOST_LOOKS = 20_000
 
 
@@ -17,19 +17,29 @@ class Clock:
     """Looks at the end of the log, by whichever thread."""
 
     def __init__(self) -> None:
-        self._looks: deque[tuple[int, datetime]] = deque(maxlen=_MOST_LOOKS)
+        self._ends: list[int] = []
+        self._moments: list[datetime] = []
         self._turn = Lock()
 
     def saw(self, end: int, at: datetime) -> None:
         """At this moment, or before it, the log ended here."""
         with self._turn:
-            if not self._looks or self._looks[-1][0] <= end:
-                self._looks.append((end, at))
+            if not self._ends or self._ends[-1] <= end:
+                self._ends.append(end)
+                self._moments.append(at)
+            self._forget(len(self._ends) - _MOST_LOOKS)
 
     def reached(self, position: int) -> datetime | None:
         """The latest moment that is known before which nothing was committed above this position."""
-        found = None
         with self._turn:
-            while self._looks and self._looks[0][0] <= position:
-                found = self._looks.popleft()[1]
-        return found
+            at = bisect_right(self._ends, position)
+            return self._moments[at - 1] if at else None
+
+    def forget(self, position: int) -> None:
+        """Nobody asks for anything below this position any more."""
+        with self._turn:
+            self._forget(bisect_right(self._ends, position) - 1)
+
+    def _forget(self, count: int) -> None:
+        if count > 0:
+            del self._ends[:count], self._moments[:count]

@@ -15,10 +15,10 @@ from thermocline import log as logs
 from thermocline.crash import crash_point
 from thermocline.errors import Busy, Refused
 from thermocline.feed import writing
-from thermocline.feed.positions import number
 from thermocline.feed.reading import Block, Ending
 from thermocline.hot import rows
 from thermocline.hot.connection import connect
+from thermocline.hot.positions import number
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
@@ -47,6 +47,16 @@ class ChunkBusy(Busy):
     next_step_by_default = "It is tried again; look for long transactions in pg_stat_activity."
 
 
+class ChunkUnreadable(Refused):
+    """The role of the feed may not read a chunk, or not all of its rows."""
+
+    code = "feed.chunk_unreadable"
+    next_step_by_default = (
+        "Give that role the right to read all of it: GRANT SELECT, or BYPASSRLS where row security hides rows."
+        " `thermocline feed resync TABLE --yes` then lets it join again."
+    )
+
+
 @dataclass(frozen=True)
 class Chunk:
     """A chunk to be copied."""
@@ -69,6 +79,8 @@ class Standing:
     pages: int
     file: int
     """Which file the chunk has; another one tells that it was rewritten."""
+    attached: int | None
+    """Which transaction has attached it; another one tells that it was away. None for what is no partition."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,7 @@ class Copied:
     chunk: Chunk
     position: int
     file: int
+    attached: int | None
     files: tuple[DataFile, ...]
 
     @property
@@ -130,13 +143,13 @@ def standing_still(dsn: str, chunk: Chunk, columns: Sequence[rows.Column], *, ti
             # Whoever had written to the chunk is visible now, and nobody writes until the position is taken.
             (position,) = _one(locker, query("copy_position"), {"table": chunk.table, "chunk": chunk.oid})
             crash_point("copy.positioned")
-            snapshot, pages, file = _one(reader, query("copy_snapshot"), {"chunk": chunk.oid})
+            snapshot, pages, file, attached = _one(reader, query("copy_snapshot"), {"chunk": chunk.oid})
             locker.commit()  # flushed past the position, too
             crash_point("copy.standing")
             (flushed,) = _one(locker, "SELECT pg_current_wal_flush_lsn()::text")
         if number(flushed) < number(position):
             raise Refused(f"The log is not on the disk up to {position}, so {chunk.name} cannot be copied now.")
-        yield Standing(chunk, snapshot, number(position), pages, file)
+        yield Standing(chunk, snapshot, number(position), pages, file, attached)
 
 
 def _lock(session: Connection, chunk: Chunk, mode: str) -> None:
@@ -146,6 +159,8 @@ def _lock(session: Connection, chunk: Chunk, mode: str) -> None:
         raise ChunkBusy(f"{chunk.name} is being written to by an open transaction.") from error
     except pg.UndefinedTable as error:
         raise ChunkBusy(f"{chunk.name} is not there any more, or has another name.") from error
+    except pg.InsufficientPrivilege as error:
+        raise ChunkUnreadable(f"{chunk.name} cannot be copied: {error.diag.message_primary}.") from error
 
 
 def _require_same(locker: Connection, chunk: Chunk, columns: Sequence[rows.Column]) -> None:
@@ -155,6 +170,9 @@ def _require_same(locker: Connection, chunk: Chunk, columns: Sequence[rows.Colum
         raise ChunkBusy(f"{chunk.name} is the name of another table now.")
     if set(rows.columns_of(locker, chunk.oid)) != set(columns):
         raise ChunkBusy(f"The columns of {chunk.name} have just been changed.")
+    (hidden,) = _one(locker, "SELECT row_security_active(%s::oid)", [chunk.oid])
+    if hidden:
+        raise ChunkUnreadable(f"{chunk.name} cannot be copied: row security hides rows of it from the feed.")
 
 
 def _one(session: Connection, statement: Any, parameters: Any = None) -> tuple[Any, ...]:
@@ -175,6 +193,8 @@ def copy(target: Target, part: Part) -> Iterator[tuple[int, DataFile]]:
     for result in writing.write(_blocks(part), {part.table.id: target}):
         if not isinstance(result, Ending):
             yield part.standing.chunk.oid, result.data_file
+        elif failed := result.held.get(part.table.id):
+            raise failed
 
 
 def _blocks(part: Part) -> Iterator[Block | Ending]:

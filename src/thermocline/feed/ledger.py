@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import threading
 import uuid
-from datetime import timedelta
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+import psycopg
 from psycopg import errors as pg
 
 from thermocline.crash import crash_point
 from thermocline.errors import Busy, Refused
 from thermocline.feed.copying import Chunk, Copied
-from thermocline.feed.positions import number, text
 from thermocline.feed.reading import Reading, SyncedTable
 from thermocline.feed.records import Commit, SlotState, Stream, TableState
+from thermocline.feed.refusals import FeedTaken, OwnershipLost, PublicationLost, SlotLost, SlotRefused, SlotWaits
 from thermocline.hot import maintenance, types
-from thermocline.hot.rows import columns_of, missing_of
+from thermocline.hot.positions import number, text
+from thermocline.hot.rows import columns_of_all, missing_of
 from thermocline.hot.statements import query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from psycopg import Connection
@@ -31,57 +33,6 @@ if TYPE_CHECKING:
 PUBLICATION = "thermocline"
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class FeedTaken(Busy):
-    """Another feed is running for this database."""
-
-    code = "feed.taken"
-    next_step_by_default = "One feed serves all tables; stop the other one first if this one is to run."
-
-
-class OwnershipLost(Busy):
-    """Another feed has taken over while this one was asleep or cut off."""
-
-    code = "feed.ownership_lost"
-    next_step_by_default = "Nothing is lost: the other feed goes on. Start this one again if it should not."
-
-
-class SlotLost(Refused):
-    """The replication slot is gone, so changes may have been missed."""
-
-    code = "feed.slot_lost"
-    next_step_by_default = (
-        "`thermocline feed resync` makes a new slot and copies every resident chunk anew; what is in the lake stays."
-    )
-
-
-class SlotWaits(Busy):
-    """The replication slot can be made once the transactions that are open now have ended."""
-
-    code = "feed.slot_waits"
-    next_step_by_default = (
-        "It is tried again. SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
-        " ORDER BY xact_start; shows them."
-    )
-
-
-class OtherHistory(Refused):
-    """This server is not the one whose changes the lake holds."""
-
-    code = "feed.other_history"
-    next_step_by_default = (
-        "If it was restored or promoted on purpose, `thermocline feed resync` starts a new history from what it holds."
-    )
-
-
-class PublicationLost(Refused):
-    """The publication is gone, or no longer tells everything."""
-
-    code = "feed.publication_lost"
-    next_step_by_default = (
-        "Changes since then cannot be read. `thermocline feed resync` makes it anew and copies every resident chunk."
-    )
 
 
 def _in_turn(method: Callable[Concatenate[Ledger, P], T]) -> Callable[Concatenate[Ledger, P], T]:
@@ -110,6 +61,12 @@ class Ledger:
         """System identifier and timeline of the server."""
         system, timeline = self._row("feed_identity")
         return system, timeline
+
+    @_in_turn
+    def move_to(self, timeline: int) -> None:
+        """The server was promoted, and its history is the one that the lake holds."""
+        self._session.execute("UPDATE thermocline.stream SET timeline = %s", [timeline])
+        self._session.commit()
 
     @_in_turn
     def stream(self) -> Stream | None:
@@ -143,6 +100,24 @@ class Ledger:
         (taken,) = self._row("feed_own")
         if not taken:
             raise FeedTaken
+
+    @_in_turn
+    def disown(self) -> None:
+        """Let the next feed come. The end of the session would do it too, but some time after it was asked for."""
+        with suppress(psycopg.Error):  # then there is no session that could own anything
+            self._session.rollback()
+            self._session.execute(query("feed_disown"))
+            self._session.commit()
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """Own the stream while the block lasts; what it has done is committed before anybody else comes."""
+        self.own()
+        try:
+            yield
+            self._session.commit()
+        finally:
+            self.disown()
 
     @_in_turn
     def require_publication(self) -> None:
@@ -189,11 +164,15 @@ class Ledger:
     def _create_slot(self, slot: str) -> None:
         try:
             self._session.execute("SET LOCAL statement_timeout = '3s'")
-            self._session.execute(query("feed_create_slot"), {"slot": slot})
+            kind = "feed_create_failover_slot" if self._session.info.server_version >= 170000 else "feed_create_slot"
+            self._session.execute(query(kind), {"slot": slot})
             self._session.commit()
         except pg.QueryCanceled as error:
             self._session.rollback()
             raise SlotWaits from error
+        except (pg.ConfigurationLimitExceeded, pg.ObjectNotInPrerequisiteState, pg.InsufficientPrivilege) as error:
+            self._session.rollback()  # no slot is free, wal_level is not logical, the role lacks REPLICATION
+            raise SlotRefused(f"The replication slot {slot} cannot be made: {error.diag.message_primary}.") from error
 
     @_in_turn
     def drop_slot(self, slot: str) -> None:
@@ -226,26 +205,11 @@ class Ledger:
 
     @_in_turn
     def tables(self) -> list[TableState]:
-        """Every table that is synced and not set aside."""
-        found = []
-        for row in self._session.execute(query("feed_tables")).fetchall():
-            number_of, oid, schema, name, time_column, interval, lake_table, status, marker, read, snapshot, joined = (
-                row
-            )
-            table = SyncedTable(
-                id=number_of,
-                oid=oid,
-                source=f"{schema}.{name}",
-                columns=columns_of(self._session, oid),
-                time_column=time_column,
-                unit=unit_for(interval),
-                lake_table=lake_table,
-                marker=number(marker) if marker else 0,
-                read_to=max(number(told) for told in (marker or "0/0", read or "0/0")),
-            )
-            found.append(TableState(table, status, interval, snapshot, joined))
+        """Every table that is synced and not set aside; two statements, however many there are."""
+        rows = self._session.execute(query("feed_tables")).fetchall()
+        columns = columns_of_all(self._session, [row[-1] for row in rows]) if rows else {}
         self._session.commit()
-        return found
+        return [TableState.told(row, columns[row[-1]]) for row in rows]
 
     @_in_turn
     def missing(self, table_oid: int) -> dict[int, Any]:
@@ -267,7 +231,7 @@ class Ledger:
         """What a reader needs to read these tables up to `end`."""
         (seal,) = self._row("feed_seal")
         return Reading(
-            dsn, stream.slot, stream.publication, end, {one.oid: one for one in tables}, self.forms(), bytes(seal)
+            dsn, stream.slot, stream.publication, end, {one.published: one for one in tables}, self.forms(), bytes(seal)
         )
 
     @_in_turn
@@ -280,7 +244,15 @@ class Ledger:
     @_in_turn
     def set_aside(self, table: int, reason: str) -> None:
         """The stream passes this table by from now on."""
+        self._require_ownership()
         self._session.execute(query("feed_set_aside"), {"table": table, "reason": reason})
+        self._session.commit()
+
+    @_in_turn
+    def hold_back(self, reasons: Mapping[int, str]) -> None:
+        """These tables wait for the lake, each for its reason, and no others do."""
+        arguments = {"tables": list(reasons), "reasons": list(reasons.values())}
+        self._session.execute(query("feed_hold_back"), arguments)
         self._session.commit()
 
     @_in_turn
@@ -311,6 +283,7 @@ class Ledger:
     @_in_turn
     def reconcile(self) -> tuple[Finding, ...]:
         """Partitions that somebody has attached become chunks, chunks that somebody has dropped are taken note of."""
+        self._session.execute("SELECT thermocline._unmirrored()")
         tables = self._session.execute(query("feed_disagreeing")).fetchall()
         self._session.commit()
         findings = tuple(found for table in tables for found in maintenance.reconcile(self._session, *table))
@@ -323,6 +296,13 @@ class Ledger:
         count = self._session.execute(query("feed_relabelled")).rowcount
         self._session.commit()
         return count
+
+    @_in_turn
+    def unlogged(self) -> tuple[str, ...]:
+        """Chunks that are not logged: they count as covered by nothing, and no state of their tables is known."""
+        names = tuple(name for (name,) in self._session.execute(query("feed_unlogged")))
+        self._session.commit()
+        return names
 
     @_in_turn
     def uncovered(self) -> list[Chunk]:
@@ -338,6 +318,12 @@ class Ledger:
         self._session.commit()
         crash_point("join.streaming")
         return count
+
+    @_in_turn
+    def mark_sound(self) -> None:
+        """Of tables whose chunks are all covered now the lake has everything, as far as it has come."""
+        self._session.execute(query("feed_sound"))
+        self._session.commit()
 
     # ---- batches -------------------------------------------------------------------------
 
@@ -357,34 +343,52 @@ class Ledger:
     def record(
         self,
         end: int,
-        tables: Sequence[int],
+        tables: Mapping[int, datetime],
         commits: Sequence[Commit],
-        created: Sequence[tuple[int, int, int | None]] = (),
+        created: Sequence[tuple[int, int, int | None, int | None]] = (),
         truncated: Sequence[tuple[int, int, int]] = (),
         troubles: Mapping[int, str] | None = None,
-        current_at: datetime | None = None,
-    ) -> None:
-        """Progress of a batch that is in the lake, with whatever was committed before `current_at`."""
-        self._own_position(end, current_at)
+        reached: Callable[[int], datetime | None] = lambda _: None,
+    ) -> int:
+        """Progress of a batch of these tables that is in the lake; returns up to where every table is.
+
+        `tables` have the time that each was joined at when it was read: what has joined anew since then is passed by.
+        `reached` tells the moment before which nothing was committed above a position.
+        """
+        self._require_ownership()
         crash_point("record.begun")
         for table, reason in (troubles or {}).items():
             self._session.execute(query("feed_set_aside"), {"table": table, "reason": reason})
         self._record_commits(commits)
         self._record_writes(end, commits)
-        self._session.execute(query("feed_record_progress"), {"end": text(end), "tables": list(tables)})
-        for name, told in (("feed_record_created", created), ("feed_record_truncated", truncated)):
-            if told:
-                chunks, positions, files = zip(*told, strict=True)
-                of = {"chunks": list(chunks), "positions": [text(at) for at in positions], "files": list(files)}
-                self._session.execute(query(name), of)
+        progress = {
+            "end": text(end),
+            "tables": list(tables),
+            "joined": list(tables.values()),
+            "current_at": reached(end),
+        }
+        self._session.execute(query("feed_record_progress"), progress)
+        self._record_chunks("feed_record_created", ("files", "attached"), created)
+        self._record_chunks("feed_record_truncated", ("files",), truncated)
+        position = self._record_position(end, reached)
         self._session.execute(query("feed_prune_batches"))
         crash_point("record.before_commit")
         self._session.commit()
+        return position
+
+    def _record_chunks(self, name: str, names: Sequence[str], told: Sequence[tuple[int | None, ...]]) -> None:
+        """What the stream told of chunks: of each its oid, its position, and what is named."""
+        if told:
+            chunks, positions, *others = zip(*told, strict=True)
+            of = {"chunks": list(chunks), "positions": [text(at or 0) for at in positions]}
+            self._session.execute(
+                query(name), of | {one: list(values) for one, values in zip(names, others, strict=True)}
+            )
 
     @_in_turn
     def record_copies(self, copied: Sequence[Copied], commit: Commit) -> None:
         """Chunks are covered from their copies on."""
-        self._own_position(0)
+        self._require_ownership()
         self._record_commits([commit])
         for one in copied:
             self._session.execute(
@@ -396,6 +400,8 @@ class Ledger:
                     "rows": one.rows,
                     "snapshot": commit.snapshot_id,
                     "file": one.file,
+                    "attached": one.attached,
+                    "joined": commit.joined_at,
                 },
             )
         crash_point("copy.before_record")
@@ -404,16 +410,23 @@ class Ledger:
     @_in_turn
     def adopt(self, commits: Sequence[Commit]) -> None:
         """Commits that are in the lake and were not recorded before a crash."""
-        self._own_position(0)
+        self._require_ownership()
         self._record_commits(commits)
         crash_point("feed.adopting")
         self._session.commit()
 
-    def _own_position(self, end: int, current_at: datetime | None = None) -> None:
-        arguments = {"end": text(end), "epoch": self.epoch, "current_at": current_at}
-        if self._session.execute(query("feed_record_position"), arguments).fetchone() is None:
+    def _require_ownership(self) -> None:
+        if self._session.execute(query("feed_record_owned"), {"epoch": self.epoch}).fetchone() is None:
             self._session.rollback()
             raise OwnershipLost
+
+    def _record_position(self, end: int, reached: Callable[[int], datetime | None]) -> int:
+        """The stream is where the last of its tables is."""
+        row = self._session.execute(query("feed_settled"), {"end": text(end)}).fetchone()
+        position = number(row[0]) if row else 0
+        told = {"position": text(position), "current_at": reached(position)}
+        self._session.execute(query("feed_record_position"), told)
+        return position
 
     def _record_commits(self, commits: Sequence[Commit]) -> None:
         if commits:
@@ -424,6 +437,7 @@ class Ledger:
                     "markers": [text(one.marker) for one in commits],
                     "snapshots": [one.snapshot_id for one in commits],
                     "entries": [one.entries for one in commits],
+                    "joined": [one.joined_at for one in commits],
                 },
             )
 
@@ -433,6 +447,12 @@ class Ledger:
             firsts, lasts = zip(*written.values(), strict=True)
             arguments = {"end": text(end), "tables": list(written), "firsts": list(firsts), "lasts": list(lasts)}
             self._session.execute(query("feed_record_writes"), arguments)
+
+    @_in_turn
+    def want(self, position: int) -> None:
+        """Let the next batch come at once, with every table, if it is not to come already."""
+        self._session.execute(query("feed_want"), {"position": text(position)})
+        self._session.commit()
 
     @_in_turn
     def advance(self, slot: str, to: int) -> None:
@@ -446,6 +466,8 @@ class Ledger:
                 f"The replication slot {slot} is in use by somebody else: {error.diag.message_primary}.",
                 next_step="End that session: SELECT active_pid FROM pg_replication_slots shows it.",
             ) from error
+        except pg.UndefinedObject:  # gone with the last table, or else the next look at it tells
+            self._session.rollback()
 
     # ---- small ---------------------------------------------------------------------------
 
@@ -458,10 +480,3 @@ class Ledger:
         if row is None:
             raise Refused("PostgreSQL gave no answer to a question that always has one.")
         return row
-
-
-def unit_for(interval: timedelta) -> str:
-    """How finely a history table is partitioned, after the length of the source's chunks."""
-    if interval < timedelta(hours=12):
-        return "hour"
-    return "day" if interval < timedelta(days=28) else "month"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from thermocline.hot.wire import Body, Bytes, Longs, Mask
 
+    Spelled = types.Spelled | None
+
 KINDS = b"BCORYIUDTM"
 BEGIN, COMMIT, ORIGIN, RELATION, TYPE, INSERT, UPDATE, DELETE, TRUNCATE, MESSAGE = KINDS
 NEW_TUPLE, OLD_TUPLE, KEY_TUPLE = b"NOK"
@@ -112,11 +114,18 @@ class Decoder:
     `forms` tells for types that are not built in (enums, types of extensions) which built-in type has the
     same binary form; `types.type_sent_by` finds it. Domains need no entry: the stream names their base.
     `tables` are the oids of those to be read, all by default; the changes of others are passed by.
+    `spelled` writes values of types without a place of their own in the lake as texts.
     After an error the decoder is as it was before the block.
     """
 
-    def __init__(self, forms: Mapping[int, int] | None = None, tables: Container[int] | None = None) -> None:
+    def __init__(
+        self,
+        forms: Mapping[int, int] | None = None,
+        tables: Container[int] | None = None,
+        spelled: Spelled = None,
+    ) -> None:
         self._forms = dict(forms or {})
+        self._spelled = spelled
         self._tables = tables
         self._bases: dict[int, int] = {}
         self._relations: dict[int, Relation] = {}
@@ -142,7 +151,8 @@ class Decoder:
             if relation.oid in unfit or (self._tables is not None and relation.oid not in self._tables):
                 continue
             try:
-                changes.append(RelationChanges(relation, _rows(messages, course, relation, which, forms)))
+                rows = _rows(messages, course, relation, which, forms, self._spelled)
+                changes.append(RelationChanges(relation, rows))
             except (IncompleteRow, types.UnsupportedType) as refused:
                 unfit[relation.oid] = refused
         decoded = Decoded(
@@ -175,6 +185,8 @@ def _kinds(of: bytes) -> Mask:
     return known
 
 
+# PostgreSQL writes no record of the log that is larger; the commit is the last record of its transaction.
+_LARGEST_RECORD = 1 << 30
 _THOUSAND_YEARS = 365_000 * 86_400 * 1_000_000
 _CHANGES = _kinds(bytes([INSERT, UPDATE, DELETE]))
 _COUNTED = _kinds(bytes([INSERT, UPDATE, DELETE, TRUNCATE]))
@@ -218,6 +230,10 @@ class _Course:
         commit_lsn, end_lsn = messages.fields(commits, 26, (2, "i8"), (10, "i8"))
         if (commit_lsn != lsn[number[commits]]).any():
             raise MalformedStream("A transaction is committed at another place than it said.")
+        if (np.diff(lsn if before else lsn[1:]) <= 0).any():
+            raise MalformedStream("A transaction was committed before the one that came before it.")
+        if (end_lsn <= commit_lsn).any() or (end_lsn - commit_lsn > _LARGEST_RECORD).any():
+            raise MalformedStream("A transaction ends at a place where it cannot.")
         total = np.cumsum(counted)
         base = np.concatenate([[-first.position], total[begins]])
         last = int(number[-1])
@@ -252,6 +268,8 @@ def _descriptions(
         else:
             identity, count = body.numbers("BH")
             relation = Relation(oid, namespace, name, chr(identity), tuple(_column(body) for _ in range(count)))
+            if len({column.name for column in relation.columns}) < count:
+                raise MalformedStream(f"{relation} has two columns of one name.")
             if relations.get(oid) != relation:
                 relations[oid] = relation
                 described.setdefault(oid, []).append((at, relation))
@@ -342,7 +360,9 @@ def _require(inside: Mask) -> None:
         raise MalformedStream("A change ends inside its row.")
 
 
-def _rows(messages: Messages, course: _Course, relation: Relation, which: Longs, forms: Mapping[int, int]) -> pa.Table:
+def _rows(
+    messages: Messages, course: _Course, relation: Relation, which: Longs, forms: Mapping[int, int], spelled: Spelled
+) -> pa.Table:
     """The table of changes: one row for an insert or a delete, two for an update."""
     reserved = [column.name for column in relation.columns if column.name in OWN_COLUMNS]
     if reserved:
@@ -368,7 +388,8 @@ def _rows(messages: Messages, course: _Course, relation: Relation, which: Longs,
             raise IncompleteRow(f"{relation}.{column.name}: a large value that did not change was not sent.")
         oid = forms.get(column.type_oid, column.type_oid)
         try:
-            converted = types.convert(messages.data, found.tags, found.starts, found.lengths, oid, column.typmod)
+            place = found.tags, found.starts, found.lengths
+            converted = types.convert(messages.data, *place, oid, column.typmod, spelled)
         except (MalformedStream, types.UnsupportedType) as wrong:
             where = f"{relation}.{column.name}: {wrong.message}"
             raise type(wrong)(where, next_step=wrong.next_step) from wrong

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from hmac import compare_digest
@@ -15,16 +16,19 @@ from psycopg import sql
 
 from thermocline.ahead import ahead
 from thermocline.crash import crash_point
+from thermocline.feed.mirrors import MIRROR, Mirrors
 from thermocline.feed.pgoutput import Decoder
-from thermocline.feed.positions import text
 from thermocline.feed.shapes import ShapeUnknown
 from thermocline.hot import bulk
+from thermocline.hot.positions import text
+from thermocline.hot.spelling import Speller
 from thermocline.lake import history
 from thermocline.lake.columns import SourceColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
+    from thermocline.errors import ThermoclineError
     from thermocline.feed.pgoutput import LogicalMessage
     from thermocline.feed.shapes import Shape
     from thermocline.hot.rows import Column
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 PREFIX = "thermocline"
 _ANEW = "Then disable_sync and enable_sync: the table is copied anew, and what has left PostgreSQL stays in the lake."
 _OF_CHUNKS = ("chunk_created", "chunk_truncated")
+_SEALED = (*_OF_CHUNKS, MIRROR)
 _SESSION = (
     "SET logical_decoding_work_mem = '256MB'",
     "SET work_mem = '64MB'",
@@ -47,6 +52,10 @@ class SyncedTable:
 
     id: int
     oid: int
+    published: int
+    """What streams: the table itself, or its mirror in shadow mode."""
+    joined_at: datetime
+    """Which of the times it is that the table is synced: it may leave and join anew, in another mode."""
     source: str
     columns: tuple[Column, ...]
     time_column: str
@@ -58,6 +67,11 @@ class SyncedTable:
     """The stream was read up to here, which may be further: it had nothing of this table since then."""
     shape: Shape | None = None
     """How its rows become rows of the history; a table without one is passed by."""
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether it is synced in shadow mode."""
+        return self.published != self.oid
 
     @property
     def lake_columns(self) -> tuple[SourceColumn, ...]:
@@ -84,6 +98,11 @@ class Reading:
     seal: bytes = field(repr=False)
     """By which messages about chunks are known to be ours."""
 
+    def upto(self, end: int, tables: Container[int] | None = None) -> Reading:
+        """The same up to another end, and of these tables only: whatever else is there is passed by."""
+        chosen = {oid: one for oid, one in self.tables.items() if tables is None or one.id in tables}
+        return replace(self, end=end, tables=chosen)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -102,10 +121,10 @@ class Ending:
     transactions: int = 0
     markers: Mapping[int, int] = field(default_factory=dict)
     """The tables that were read, and the position that each of them was read from."""
-    created: tuple[tuple[int, int, int | None], ...] = ()
-    """Chunks whose creation was read: oid, position and file."""
+    created: tuple[tuple[int, int, int | None, int | None], ...] = ()
+    """Chunks whose creation was read: oid, position, file, and the transaction that attached each."""
     truncated: tuple[tuple[int, int, int], ...] = ()
-    """Chunks whose TRUNCATE was read: the same."""
+    """Chunks whose TRUNCATE was read: oid, position and file."""
     firsts: Mapping[int, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
     """By table and number of a column with a default: the place of the first row that has a value of its own."""
     troubles: Mapping[int, str] = field(default_factory=dict)
@@ -114,6 +133,8 @@ class Ending:
     """Tables with rows that had columns which nobody knew when the reading began."""
     told: bool = False
     """Whether somebody's message was read who may wait for it."""
+    held: Mapping[int, ThermoclineError] = field(default_factory=dict)
+    """Tables whose files the store did not take: nothing of theirs is in the batch."""
 
 
 def peek(reading: Reading) -> Iterator[pa.Array]:
@@ -131,23 +152,31 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
 
     Memory holds one block: a transaction of any size passes through.
     """
-    decoder = Decoder(reading.forms, reading.tables)
+    with ExitStack() as resources:
+        yield from _read(reading, Decoder(reading.forms, reading.tables, Speller(reading.dsn, resources)))
+
+
+def _read(reading: Reading, decoder: Decoder) -> Iterator[Block | Ending]:
     end, transactions, told = reading.end, 0, False
-    created: list[tuple[int, int, int | None]] = []
+    created: list[tuple[int, int, int | None, int | None]] = []
     truncated: list[tuple[int, int, int]] = []
     firsts: dict[int, dict[int, tuple[int, int]]] = {}
     troubles: dict[int, str] = {}
     strange: set[int] = set()
     by_id = {table.id: table for table in reading.tables.values()}
+    mirrors = Mirrors()
     crash_point("read.before_peek")
     for data in ahead(peek(reading)):
         decoded = decoder.decode(data)
         end, transactions = max(end, decoded.end_lsn or 0), transactions + decoded.transactions
         for oid, refused in decoded.unfit.items():
             troubles.setdefault(reading.tables[oid].id, f"{refused.message} {refused.next_step} {_ANEW}")
+        events = [(message, _event(message, reading.seal)) for message in decoded.messages]
+        told = told or any(event and event["event"] != MIRROR for _, event in events)
+        mirrors.hear(events)
         for change in decoded.changes:
             table = reading.tables[change.relation.oid]
-            rows = _above(change.rows, table.marker)
+            rows = mirrors.read(table.id, _above(change.rows, table.marker))
             if table.id in troubles or table.shape is None or not rows.num_rows:
                 continue
             try:
@@ -161,15 +190,13 @@ def read(reading: Reading) -> Iterator[Block | Ending]:
             if not fitted.whole:
                 strange.add(table.id)
             yield Block(table.id, fitted.rows)
-        for message in decoded.messages:
-            event = _event(message, reading.seal)
-            told = told or bool(event)
+        for message, event in events:
             of = by_id.get(event["chronotable"]) if event.get("event") in _OF_CHUNKS else None
             if of is None or message.lsn is None:
                 continue
             if event["event"] == "chunk_created":
                 # Also below the marker: the batch that had it may be in the lake without having been recorded.
-                created.append((event["chunk"], message.lsn, event.get("file")))
+                created.append((event["chunk"], message.lsn, event.get("file"), event.get("attached")))
                 continue
             if event.get("file"):
                 truncated.append((event["chunk"], message.lsn, event["file"]))
@@ -196,7 +223,7 @@ def _event(message: LogicalMessage, key: bytes) -> dict[str, Any]:
     try:
         text, _, seal = message.content.partition(b"\n")
         event = json.loads(text)
-        if event["event"] in _OF_CHUNKS:
+        if event["event"] in _SEALED:
             fits = compare_digest(seal, sha256(key + sha256(key + text).digest()).hexdigest().encode())
         else:
             fits = isinstance(event["event"], str)

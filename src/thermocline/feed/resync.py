@@ -15,9 +15,7 @@ def resync(dsn: str, *, timeout: int = 10) -> int:
     Copies carry positions of this server. Where those may lie below what the lake has seen, as after a restore to an
     earlier point, the tables are set aside by the next feed instead: their history would be out of order.
     """
-    with connect(dsn, timeout=timeout) as session:
-        ledger = Ledger(session)
-        ledger.own()
+    with connect(dsn, timeout=timeout) as session, (ledger := Ledger(session)).owned():
         session.execute(query("resync_publication"))
         tables = session.execute(query("resync_tables")).rowcount
         session.commit()

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import threading
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from thermocline import log as logs
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from thermocline.config import FeedSettings
-    from thermocline.feed.feed import Feed, Progress
+    from thermocline.feed.feed import Feed
+    from thermocline.feed.records import Progress
 
 log = logs.get(__name__)
 _TEND_SECONDS = 0.5
@@ -51,39 +51,36 @@ class Service:
         """Ask it to end after the batch at hand."""
         self._stop.set()
 
-    def run(self, news: Callable[[Progress], None]) -> None:
+    def run(self, news: Callable[[Progress], None] = lambda _progress: None) -> None:
         """Until stopped."""
         with self._stream() as (carrier, query):
             while not self._stop.wait(_TEND_SECONDS):
                 self._check(carrier, query)
                 news(self._feed.tend())
 
-    def drain(self, news: Callable[[Progress], None]) -> Progress:
+    def drain(self) -> Progress:
         """Until everything that was in the log at the beginning, and every chunk, is in the lake."""
         progress = self._feed.tend()
         target = progress.flushed
-        with self._stream(interval=0) as (carrier, query):
+        with self._stream(at_once=True) as (carrier, query):
             for _ in range(int(_PATIENCE / _TEND_SECONDS)):
-                while carrier.carried < target and self._feed.stream is not None:
+                while carrier.carried < self._feed.reachable(target) and self._feed.stream is not None:
                     self._check(carrier, query)
-                    news(replace(progress, position=max(progress.position, carrier.carried)))
+                    self._feed.require_slot()  # without it there are no more batches
                     if self._stop.wait(0.05):
                         return progress
                 progress = self._feed.tend()
-                news(progress)
+                self._feed.held.require_none()
                 if progress.caught_up or self._stop.wait(_TEND_SECONDS):
                     break
         return progress
 
     @contextmanager
-    def _stream(self, interval: float | None = None) -> Iterator[tuple[Carrier, StreamingQuery]]:
+    def _stream(self, *, at_once: bool = False) -> Iterator[tuple[Carrier, StreamingQuery]]:
         """The query, with a checkpoint that nobody reads again: PostgreSQL and the lake know the position."""
         self._scratch.mkdir(parents=True, exist_ok=True)
         folder = tempfile.mkdtemp(prefix="feed-", dir=self._scratch)
-        settings = self._settings
-        if interval is not None:
-            settings = settings.model_copy(update={"interval": interval})
-        carrier = Carrier(self._feed, self._spark, settings, f"file://{folder}")
+        carrier = Carrier(self._feed, self._spark, self._settings, f"file://{folder}", at_once=at_once)
         query = carrier.start()
         try:
             yield carrier, query

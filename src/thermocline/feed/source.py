@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from thermocline.feed.positions import number
+from thermocline.feed.pacing import Due, Pace, Waiting
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 
@@ -23,26 +23,24 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 NAME = "thermocline"
-SCHEMA = "end bigint"
-# So much of the log makes a batch at once, without waiting for the interval; a batch may be larger than that.
-_FULL_BYTES = 128 << 20
+SCHEMA = "end bigint, tables array<int>"
 
 
 class _Upto(InputPartition):
-    def __init__(self, end: int) -> None:
+    def __init__(self, end: int, tables: list[int] | None) -> None:
         super().__init__(0)
         self.end = end
+        self.tables = tables
 
 
 class _Reader(DataSourceStreamReader):
     """Where the stream stands is the slot's to know, so the positions that Spark remembers say only what is new."""
 
-    def __init__(self, dsn: str, interval: float, window: int) -> None:
+    def __init__(self, dsn: str, interval: float | None, window: int) -> None:
         self._dsn = dsn
-        self._interval = interval
-        self._window = window
-        self._end = 0
-        self._last = float("-inf")
+        self._pace = Pace(interval, window)
+        self._due = Due(0, None)
+        self._number = 0
         self._kept: Connection | None = None
         self._resources = ExitStack()
 
@@ -50,7 +48,7 @@ class _Reader(DataSourceStreamReader):
         """For a task elsewhere, which only says the end: no session goes with it, and no password."""
         return self.__dict__ | {"_dsn": "", "_kept": None, "_resources": None}
 
-    def _look(self) -> tuple[int, int, bool] | None:
+    def _look(self) -> Waiting | None:
         """Asked ten times a second, so in one session that is kept; anew when that is gone."""
         try:
             if self._kept is None:
@@ -63,35 +61,34 @@ class _Reader(DataSourceStreamReader):
             with suppress(Exception):
                 self._resources.close()
             raise
-        return (number(row[0]), number(row[1]), row[2]) if row else None
+        return Waiting.told(row) if row else None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
-        return {"end": 0}
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        return _offset(0, Due(0, None))
 
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
-        """The end of the next batch once one is due: after the interval, when there is much, or when somebody waits."""
-        waiting = self._look()
-        if waiting is None:
-            return {"end": self._end}
-        confirmed, flushed, wanted = waiting
-        now = time.monotonic()
-        enough = min(_FULL_BYTES, self._window)
-        due = wanted or flushed - confirmed >= enough or now - self._last >= self._interval
-        end = min(flushed, confirmed + self._window)
-        if due and end > max(self._end, confirmed):
-            self._end, self._last = end, now
-        return {"end": self._end}
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        """The next batch once one is due: how far it goes, and of which tables."""
+        found = self._look()
+        due = self._pace.next(found, time.monotonic()) if found else None
+        if due:
+            self._due, self._number = due, self._number + 1
+        return _offset(self._number, self._due)
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One: a slot has one reader at a time."""
-        return [] if start == end else [_Upto(end["end"])]
+        return [] if start == end else [_Upto(end["end"], end["tables"])]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, list[int] | None]]:
         assert isinstance(partition, _Upto)  # noqa: S101 (Spark hands back what `partitions` gave)
-        yield (partition.end,)
+        yield partition.end, partition.tables
 
 
-def source(dsn: str, interval: float, window: int) -> type[DataSource]:
+def _offset(count: int, due: Due) -> dict[str, Any]:
+    """A batch is another one than that before it also when the log has not grown: other tables may be due."""
+    return {"batch": count, "end": due.end, "tables": list(due.tables) if due.tables is not None else None}
+
+
+def source(dsn: str, interval: float | None, window: int) -> type[DataSource]:
     """The source as a class of its own: what it closes over, a password too, never stands in a plan or a log."""
 
     class Source(DataSource):

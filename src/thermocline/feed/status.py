@@ -31,6 +31,12 @@ class FeedTable:
     covered: int
     last_write: datetime | None
     reason: str | None
+    commit_interval: float | None = None
+    """Seconds between two commits; None: as the setting feed.interval says."""
+    to_copy_bytes: int | None = None
+    """Size of the chunks that are not covered."""
+    to_copy_rows: int | None = None
+    """About how many rows they have."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
@@ -11,6 +12,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.types import DateType
 
 from thermocline.crash import crash_point
+from thermocline.errors import StoreFailed, ThermoclineError
 from thermocline.feed.reading import Block, Ending
 from thermocline.lake import history
 
@@ -63,32 +65,58 @@ class _Held:
 def write(parts: Iterable[Block | Ending], targets: Mapping[int, Target]) -> Iterator[File | Ending]:
     """The files of a batch as they are written, then its ending.
 
-    A table without a target has not been read: it joined after the targets were taken, and will be copied.
+    A table without a target has not been read: it joined after the targets were taken, and will be copied. One whose
+    files the store does not take is left out from there on, and the ending says so; the others go on.
     """
     held: dict[int, _Held] = {}
+    written: dict[int, list[str]] = {}
+    failed: dict[int, ThermoclineError] = {}
+
+    def filed(table: int) -> Iterator[File]:
+        try:
+            for file in _file(table, held.pop(table), targets[table]):
+                written.setdefault(table, []).append(file.data_file.file_path)
+                yield file
+        except StoreFailed as error:
+            failed[table] = error
+            _remove(targets[table], written.pop(table, []))
+
     for part in parts:
         if isinstance(part, Ending):
             for table in list(held):
-                yield from _file(table, held.pop(table), targets[table])
+                yield from filed(table)
             crash_point("write.done")
-            yield replace(part, markers={table: at for table, at in part.markers.items() if table in targets})
+            markers = {table: at for table, at in part.markers.items() if table in targets and table not in failed}
+            yield replace(part, markers=markers, held=failed)
             return
-        if part.table not in targets:
+        if part.table not in targets or part.table in failed:
             continue
         of = held.setdefault(part.table, _Held())
         of.blocks.append(part.rows)
         of.bytes += part.rows.nbytes
         largest = max(held, key=lambda table: held[table].bytes)
         if of.bytes >= FILE_BYTES:
-            yield from _file(part.table, held.pop(part.table), targets[part.table])
+            yield from filed(part.table)
         elif sum(one.bytes for one in held.values()) >= HELD_BYTES:
-            yield from _file(largest, held.pop(largest), targets[largest])
+            yield from filed(largest)
 
 
 def _file(table: int, held: _Held, target: Target) -> Iterator[File]:
     crash_point("write.before_file")
     whole = pa.concat_tables(held.blocks, promote_options="default")
     held.blocks.clear()
-    for data_file in history.data_files(target.metadata, target.io, whole):
-        crash_point("write.after_file")
-        yield File(table, data_file)
+    with history.storing(_name(target), target.metadata.location):
+        for data_file in history.data_files(target.metadata, target.io, whole):
+            crash_point("write.after_file")
+            yield File(table, data_file)
+
+
+def _name(target: Target) -> str:
+    return target.metadata.properties.get(history.SOURCE, "a table")
+
+
+def _remove(target: Target, paths: Iterable[str]) -> None:
+    """Files that nothing will ever point at: on a store that is full they would be in the way of those that come."""
+    for path in paths:
+        with suppress(OSError):
+            target.io.delete(path)

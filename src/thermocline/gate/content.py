@@ -91,14 +91,8 @@ def content_of(
     Refuses a column that is missing or there twice (`KeyError`), a type that is not the lake's (`TypeError`),
     no columns at all, and signs that are not one for each row (`ValueError`).
     """
-    if not columns:
-        raise ValueError("rows without columns have no content")
-    chosen = rows.select(list(columns))
-    for field in chosen.schema:
-        if _kind(field.type) is None:
-            raise TypeError(f"column {field.name!r} is of type {field.type}, which the lake does not have")
+    table = _chosen(rows, columns)
     weights = _weights(signs, rows.num_rows)
-    table = chosen if isinstance(chosen, pa.Table) else pa.Table.from_batches([chosen])
     sums = [0 for _ in _HASHES]
     done = 0
     for batch in filter(len, table.to_batches(max_chunksize=_ROWS)):
@@ -107,6 +101,23 @@ def content_of(
         for which, hashes in enumerate(_hashes(batch)):
             sums[which] += _sum(hashes, of_batch)
     return Content(int(weights.sum(dtype=np.int64)), *sums)
+
+
+def hashes_of(rows: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> tuple[Words, Words]:
+    """Both hashes of each row, of these columns; refuses what `content_of` refuses."""
+    found = [_hashes(batch) for batch in filter(len, _chosen(rows, columns).to_batches(max_chunksize=_ROWS))]
+    one, two = zip(*found, strict=True) if found else ((np.empty(0, np.uint64),),) * 2
+    return np.concatenate(one), np.concatenate(two)
+
+
+def _chosen(rows: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Table:
+    if not columns:
+        raise ValueError("rows without columns have no content")
+    chosen = rows.select(list(columns))
+    for field in chosen.schema:
+        if _kind(field.type) is None:
+            raise TypeError(f"column {field.name!r} is of type {field.type}, which the lake does not have")
+    return chosen if isinstance(chosen, pa.Table) else pa.Table.from_batches([chosen])
 
 
 def _weights(signs: npt.ArrayLike | None, count: int) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ is on record; from then on it is in nobody's queries, and its rows stay hot unti
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -38,8 +38,8 @@ log = logs.get(__name__)
 
 PATIENCE = 10.0
 _PAUSE = 0.1
-_BUSY = Reason("busy", "somebody uses it for longer than we wait", "It is tried again in the next run.")
-_AT_IT = Reason("busy", "another worker is at it", "Nothing to do.")
+BUSY = Reason("busy", "somebody uses it for longer than we wait", "It is tried again in the next run.")
+AT_IT = Reason("busy", "another worker is at it", "Nothing to do.")
 _PENDING = Reason(
     "detach_pending",
     "it is being detached, which an open transaction holds up",
@@ -102,6 +102,7 @@ def carry_out(
                 chunk.chunk,
                 gated=chunk.gated,
                 reason=chunk.policy,
+                policy=chunk.policy_id,
                 check_lake=check_lake,
                 patience=patience,
                 fence=fence,
@@ -117,6 +118,7 @@ def drop_chunk(
     *,
     gated: bool = True,
     reason: str = "asked for",
+    policy: int | None = None,
     check_lake: CheckLake | None = None,
     patience: float = PATIENCE,
     fence: Fence | None = None,
@@ -125,10 +127,11 @@ def drop_chunk(
 
     `check_lake` is called with the oid before the chunk is touched and again right before the drop. It has to look
     whether the lake still holds what the newest receipt says and to record that in the receipt; what it raises keeps
-    the chunk. `patience` is how many seconds each wait for other transactions may take.
+    the chunk. If it is a policy that asks for it, that is named: once begun, the drop is finished only while the policy
+    is there. `patience` is how many seconds each wait for other transactions may take.
     """
     with _session(dsn, patience) as session:
-        return _Drop(session, chunk, gated, reason, check_lake, patience, fence).run()
+        return _Drop(session, chunk, gated, reason, check_lake, patience, fence, policy).run()
 
 
 def recover(
@@ -155,8 +158,10 @@ def recover(
 
 
 def merge_traps(dsn: str) -> None:
-    """One trap for each run of neighbouring dropped ranges, in tables that are quiet."""
+    """One trap for each run of neighbouring dropped ranges, in tables that are quiet; late rows as each has it."""
     with _session(dsn, PATIENCE) as session:
+        with suppress(pg.LockNotAvailable):  # somebody is at one of the tables; the next run sees to it
+            session.execute(query("drop_fit_traps"))
         for (table,) in session.execute(query("drop_scattered_traps")).fetchall():
             session.execute(query("drop_merge_traps"), {"table": table})
 
@@ -180,12 +185,14 @@ class _Drop:
         check_lake: CheckLake | None,
         patience: float,
         fence: Fence | None = None,
+        policy: int | None = None,
     ) -> None:
         self._session = session
         self._fence = fence or (lambda _session: None)
         self._chunk = chunk
         self._gated = gated
         self._reason = reason
+        self._policy = policy
         self._check_lake = check_lake
         self._patience = patience
         self._name = str(chunk)
@@ -193,13 +200,13 @@ class _Drop:
     def run(self) -> Outcome:
         """From the start."""
         with self._alone() as alone:
-            return self._begin() if alone else self._ended(Result.DEFERRED, _AT_IT)
+            return self._begin() if alone else self._ended(Result.DEFERRED, AT_IT)
 
     def resume(self, against: Reason | None = None) -> Outcome | None:
         """From wherever it was left, unless something is known against it; None if it had not come to anything."""
         with self._alone() as alone:
             if not alone:
-                return self._ended(Result.DEFERRED, _AT_IT)
+                return self._ended(Result.DEFERRED, AT_IT)
             place = self._place()
             if place is None:
                 self._run("drop_forget")
@@ -222,8 +229,9 @@ class _Drop:
         crash_point("drop.planned")
         if place["state"] == "attached":
             if not self._wait_for_users(place["table_oid"]):
-                return self._ended(Result.DEFERRED, _BUSY)
-            self._run("drop_intend", bound=place["bound"], gated=self._gated, reason=self._reason)
+                return self._ended(Result.DEFERRED, BUSY)
+            values = {"gated": self._gated, "reason": self._reason, "policy": self._policy}
+            self._run("drop_intend", bound=place["bound"], **values)
             crash_point("drop.intent_recorded")
             held_up = self._detach(place)
             if held_up:
@@ -261,10 +269,10 @@ class _Drop:
             now = self._place()
             if now and now["state"] == "pending":
                 return None if self._finalize(now) else _PENDING
-            refused = _BUSY
+            refused = BUSY
         except psycopg.Error as error:
             # Another detach of this table is pending, or it has a default partition: PostgreSQL says it best.
-            refused = _refusal(error)
+            refused = refusal(error)
         self._run("drop_forget")
         return refused
 
@@ -295,22 +303,7 @@ class _Drop:
         return {user for (user,) in self._run("drop_users", table=table)}
 
     def _trying(self, step: Callable[[], object]) -> Reason | None:
-        """Do it, again and again while somebody is in the way; what speaks against it in the end, if anything does."""
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                step()
-                return None
-            except (pg.LockNotAvailable, pg.DeadlockDetected):
-                if time.monotonic() > deadline:
-                    return _BUSY
-                time.sleep(_PAUSE)
-            except psycopg.Error as error:
-                if self._session.closed:
-                    raise
-                return _refusal(error)
-            except ThermoclineError as error:  # the fence
-                return Reason(error.code, error.message, error.next_step)
+        return trying(self._session, step, self._patience)
 
     def _look_at_lake(self) -> Reason | None:
         if not self._gated or self._check_lake is None:
@@ -354,7 +347,26 @@ class _Drop:
         return Outcome(self._chunk, self._name, result, reason)
 
 
-def _refusal(error: psycopg.Error) -> Reason:
+def trying(session: Connection, step: Callable[[], object], patience: float) -> Reason | None:
+    """Do it, again and again while somebody is in the way; what speaks against it in the end, if anything does."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            step()
+            return None
+        except (pg.LockNotAvailable, pg.DeadlockDetected):
+            if time.monotonic() > deadline:
+                return BUSY
+            time.sleep(_PAUSE)
+        except psycopg.Error as error:
+            if session.closed:
+                raise
+            return refusal(error)
+        except ThermoclineError as error:  # the fence
+            return Reason(error.code, error.message, error.next_step)
+
+
+def refusal(error: psycopg.Error) -> Reason:
     """What PostgreSQL refused. Our own functions give the code of the reason as DETAIL and what to do as HINT."""
     said = error.diag
     primary, detail = said.message_primary or str(error), said.message_detail

@@ -34,8 +34,13 @@ class Candidate:
     range_start: datetime
     range_end: datetime
     size_bytes: int
+    state: str
+    row_count: int | None
+    """PostgreSQL's estimate."""
     gated: bool
+    policy_id: int
     policy: str
+    """In words."""
     begun: bool
     against: Reason | None
 

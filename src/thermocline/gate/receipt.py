@@ -3,80 +3,55 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from psycopg import errors as pg
-from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from thermocline import log as logs
 from thermocline.crash import crash_point
-from thermocline.errors import Refused
+from thermocline.errors import ThermoclineError
 from thermocline.gate.content import Content, content_of
-from thermocline.hot import rows
+from thermocline.gate.differences import differences
+from thermocline.gate.sides import NotProven, Standing, chunk_of, feed_runs, in_lake, standing, trap_of
+from thermocline.hot import positions
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.lake import scans
-from thermocline.lake.columns import arrow
 from thermocline.lake.history import History
 from thermocline.lake.tasks import InProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
     from datetime import datetime
 
     from psycopg import Connection
     from pyiceberg.catalog import Catalog
 
-    from thermocline.hot.rows import Column, Pages
+    from thermocline.gate.differences import Difference
+    from thermocline.gate.sides import Chunk, Part
     from thermocline.lake.catalogs import CatalogDescription
-    from thermocline.lake.scans import RangeFile
     from thermocline.lake.tasks import Runner
 
 log = logs.get(__name__)
+DIFFERS = "content_differs"
+AGAIN = "It is compared again later."
+REPAIR = "It stays. `thermocline verify` with --repair copies it to the lake again."
 _POLL = 0.05
 # A feed that is just being started again is waited for.
 _START = 5
 
 
-class NotProven(Refused):
-    """The lake does not provably hold a chunk."""
-
-    code = "gate.not_proven"
-    next_step_by_default = "The reason code says what is missing; it is tried again."
-
-    def __init__(self, reason: str = "not_proven", message: str | None = None, next_step: str | None = None) -> None:
-        self.reason = reason
-        super().__init__(message, next_step=next_step)
-
-
 @dataclass(frozen=True)
-class Chunk:
-    """A chunk that is to be proven."""
+class Proof:
+    """What was compared: the rows physically, and the lake's table."""
 
-    oid: int
-    name: str
-    """Quoted, with its schema."""
-    table: int
-    source: str
-    start: datetime
-    end: datetime
-    time_column: str
-    lake_table: str
-    lake_snapshot: int | None
-    copied_at: int
-    """Position of its copy, or of its creation, in the stream."""
-    columns: tuple[Column, ...] = field(repr=False)
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """What is compared: every column, and the text of what the lake's types cannot hold."""
-        return (*(column.name for column in self.columns), rows.UNREPRESENTABLE)
+    evidence: dict[str, Any]
+    position: int
+    """Below it is exactly what was compared: later entries of the range lie above."""
+    snapshot: int | None
 
 
 @dataclass(frozen=True)
@@ -89,6 +64,8 @@ class Comparison:
     receipt: int | None
     reason: str | None = None
     message: str = ""
+    proof: Proof | None = None
+    """Of late rows that are the same."""
 
     @property
     def equal(self) -> bool:
@@ -96,32 +73,10 @@ class Comparison:
         return self.hot == self.lake
 
 
-@dataclass(frozen=True)
-class _HotPart:
-    dsn: str = field(repr=False)
-    chunk: Chunk
-    snapshot: str
-    pages: Pages
-
-
-def _hot_content(part: _HotPart) -> list[Content]:
-    found = rows.read(
-        part.dsn,
-        part.chunk.name,
-        part.chunk.columns,
-        finite=part.chunk.time_column,
-        snapshot=part.snapshot,
-        pages=part.pages,
-    )
-    return [sum((content_of(block, part.chunk.compared) for block in found), Content())]
-
-
-def _lake_content(columns: tuple[tuple[str, Any], ...], file: RangeFile) -> list[Content]:
-    total, names = Content(), [name for name, _ in columns]
-    for batch, signs in file.read():
-        arrays = [batch.column(name).cast(kind) for name, kind in columns]
-        total += content_of(pa.table(arrays, names=names), names, signs)
-    return [total]
+def _content(part: Part) -> list[tuple[int, Content]]:
+    names = part.chunk.compared
+    found = sum((content_of(block, names, signs) for block, signs in part.read()), Content())
+    return [(part.chunk.oid, found)]
 
 
 class Prover:
@@ -131,8 +86,8 @@ class Prover:
         self, dsn: str, lake: CatalogDescription, runner: Runner | None = None, *, patience: float = 60
     ) -> None:
         self._dsn = dsn
-        self._lake = lake
-        self._runner: Runner = runner or InProcess()
+        self.lake = lake
+        self.runner: Runner = runner or InProcess()
         self._patience = patience
 
     def prove(self, chunk_oid: int, *, keep: bool = True) -> Comparison:
@@ -140,100 +95,126 @@ class Prover:
 
         Raises `NotProven` where there is nothing to compare yet: not synced, not covered, the feed behind.
         """
+        (found,) = self.prove_all([chunk_oid], keep=keep)
+        if isinstance(found, ThermoclineError):
+            raise found
+        return found
+
+    def prove_all(self, chunks: Sequence[int], *, keep: bool = True) -> list[Comparison | ThermoclineError]:
+        """Compare chunks with the lake, all of them in one job for each side. Of each, or why it cannot be compared."""
+        if not chunks:
+            return []
+        try:
+            return self._prove_together(chunks, keep=keep)
+        except ThermoclineError as error:
+            if len(chunks) == 1:
+                with connect(self._dsn) as control:
+                    _note_refused(control, {chunks[0]: error} if keep else {})
+                return [error]
+        # One of them spoils it for all: each by itself.
+        return [one for chunk in chunks for one in self.prove_all([chunk], keep=keep)]
+
+    def _prove_together(self, chunks: Sequence[int], *, keep: bool) -> list[Comparison | ThermoclineError]:
+        results: dict[int, Comparison | ThermoclineError] = {}
         with connect(self._dsn) as control:
-            chunk = _chunk(control, chunk_oid)
-            control.commit()
-            with self._standing(chunk) as (chunk, evidence, snapshot, pages):
-                crash_point("receipt.snapshot")
-                parts = [_HotPart(self._dsn, chunk, snapshot, part) for part in rows.split(pages)]
-                fence = _fence(control, chunk)
-                hot = sum(self._runner.run(_hot_content, parts), Content())
-            if hot.rows != evidence["row_count"]:
-                raise NotProven(
-                    "unreadable",
-                    f"{chunk.name}: {hot.rows} rows were read, but it has {evidence['row_count']}.",
-                    "Try again; if it stays so, the table may be damaged.",
-                )
-            crash_point("receipt.hot_read")
-            self._wait(control, chunk, fence)
-            with self._lake.open() as catalog:
-                return self._against_lake(control, catalog, chunk, hot, evidence, keep=keep)
+            known = [chunk for oid in chunks if (chunk := _known(control, oid, results))]
+            results |= self._compared(control, known, keep=keep)
+            if keep:
+                _note_refused(control, results)
+        return [results[oid] for oid in chunks]
+
+    def prove_late(self, trap_oid: int) -> Comparison:
+        """Compare late rows with what the lake has of their range since it was settled; equal: with the proof.
+
+        Raises `NotProven` where there is nothing to compare yet.
+        """
+        with connect(self._dsn) as control:
+            trap = trap_of(control, trap_oid)
+            found = self._compared(control, [trap], keep=True)[trap_oid]
+        if isinstance(found, ThermoclineError):
+            raise found
+        return found
+
+    def _compared(
+        self, control: Connection, known: Sequence[Chunk], *, keep: bool
+    ) -> dict[int, Comparison | ThermoclineError]:
+        results: dict[int, Comparison | ThermoclineError] = {}
+        control.commit()
+        with standing(self._dsn, known) as found:
+            results |= {c.oid: one for c, one in zip(known, found, strict=True) if isinstance(one, NotProven)}
+            stood = [one for one in found if isinstance(one, Standing)]
+            crash_point("receipt.snapshot")
+            fences = {one.chunk.table: one.chunk for one in stood}
+            fenced = {table: _fence(control, chunk) for table, chunk in fences.items()}
+            hot = self.contents([part for one in stood for part in one.parts])
+        for one in stood:
+            _require_read(one, hot[one.chunk.oid], results)
+        crash_point("receipt.hot_read")
+        for table, fence in fenced.items():
+            try:
+                self._wait(control, fences[table], fence)
+            except NotProven as error:
+                results |= {one.chunk.oid: error for one in stood if one.chunk.table == table}
+        stood = [one for one in stood if one.chunk.oid not in results]
+        if stood:
+            with self.lake.open() as catalog:
+                results |= self._against_lake(control, catalog, stood, hot, keep=keep)
+        return results
+
+    def contents(self, parts: Sequence[Part]) -> dict[int, Content]:
+        """By chunk; all of them in one job."""
+        total: dict[int, Content] = defaultdict(Content)
+        for oid, content in self.runner.run(_content, parts):
+            total[oid] += content
+        return total
 
     def _against_lake(
-        self,
-        control: Connection,
-        catalog: Catalog,
-        chunk: Chunk,
-        hot: Content,
-        evidence: dict[str, Any],
-        *,
-        keep: bool,
-    ) -> Comparison:
-        with scans.readable(chunk.lake_table):
-            table = catalog.load_table(chunk.lake_table)
-        history = History(table)
-        known = {batch for (batch,) in control.execute(query("feed_known_batches"))}
-        history.require_unbroken(chunk.lake_snapshot, known)
-        columns = (*_places(history, chunk), (rows.UNREPRESENTABLE, pa.string()))
-        files = scans.files_of_range(table, chunk.start, chunk.end, [name for name, _ in columns])
-        lake = sum(self._runner.run(partial(_lake_content, columns), files), Content())
+        self, control: Connection, catalog: Catalog, stood: Sequence[Standing], hot: dict[int, Content], *, keep: bool
+    ) -> dict[int, Comparison | ThermoclineError]:
+        results: dict[int, Comparison | ThermoclineError] = {}
+        histories: dict[str, list[Chunk]] = {}
+        for one in stood:
+            histories.setdefault(one.chunk.lake_table, []).append(one.chunk)
+        opened = {name: history_of(control, catalog, chunks[0]) for name, chunks in histories.items()}
+        lake = self.contents([part for name, chunks in histories.items() for part in in_lake(opened[name], *chunks)])
         crash_point("receipt.lake_read")
-        if hot != lake:
-            return _difference(control, chunk, hot, lake, evidence)
-        if not keep:
-            return Comparison(chunk, hot, lake, None)
-        # Later entries of this chunk lie at or above the marker: below it is exactly what was compared.
-        position = max(history.marker() - 1, chunk.copied_at)
-        row = control.execute(
-            query("receipt_store"),
-            {
-                "chunk": chunk.oid,
-                "table": chunk.table,
-                "name": chunk.name,
-                "start": chunk.start,
-                "end": chunk.end,
-                "rows": hot.rows,
-                "fingerprint": evidence["fingerprint"],
-                "relfilenode": evidence["relfilenode"],
-                "columns": Jsonb(evidence["columns"]),
-                "one": hot.one,
-                "two": hot.two,
-                "position": f"{position >> 32:X}/{position & 0xFFFFFFFF:X}",
-                "lake_table": chunk.lake_table,
-                "lake_snapshot": history.snapshot_id,
-                "metadata": history.metadata_location,
-                "next_xid": evidence["next_xid"],
-                "uuid": str(table.metadata.table_uuid),
-            },
-        ).fetchone()
+        for one in stood:
+            chunk = one.chunk
+            ours, theirs = hot[chunk.oid], lake[chunk.oid]
+            if ours != theirs:
+                results[chunk.oid] = _difference(control, chunk, ours, theirs, one.evidence)
+            elif not keep:
+                results[chunk.oid] = Comparison(chunk, ours, theirs, None)
+            elif chunk.settled:
+                results[chunk.oid] = _proof(opened[chunk.lake_table], one, ours)
+            else:
+                results[chunk.oid] = _stored(control, opened[chunk.lake_table], one, ours)
         crash_point("receipt.before_commit")
         control.commit()
         crash_point("receipt.stored")
-        if row is None:
-            raise NotProven(
-                "feed_not_streaming",
-                f"{chunk.name}: its table stopped streaming while it was compared.",
-                "`thermocline feed status` says why.",
-            )
-        log.info("receipt", chunk=chunk.name, rows=hot.rows, snapshot=history.snapshot_id)
-        return Comparison(chunk, hot, lake, row[0])
+        return results
 
-    @contextmanager
-    def _standing(self, chunk: Chunk) -> Iterator[tuple[Chunk, dict[str, Any], str, int]]:
-        """One snapshot of the chunk, exported for the readers, and its columns as of then; the lock comes first."""
-        with connect(self._dsn) as session:
-            session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            session.execute("SET LOCAL lock_timeout = '2s'")
-            try:
-                session.execute(_sql("LOCK TABLE ONLY " + chunk.name + " IN ACCESS SHARE MODE"))
-            except pg.LockNotAvailable as error:
-                raise NotProven("busy", f"{chunk.name} is locked by somebody else.", "It is tried again.") from error
-            evidence = session.cursor(row_factory=dict_row).execute(query("receipt_evidence"), {"chunk": chunk.oid})
-            found = evidence.fetchone()
-            if found is None or found["row_count"] is None:
-                raise NotProven("gone", f"{chunk.name} is not there any more.", "Nothing to do if that was meant.")
-            standing = replace(chunk, columns=rows.columns_of(session, chunk.oid))
-            yield standing, found, found.pop("snapshot"), found.pop("pages")
+    def differences(self, chunk_oid: int) -> list[Difference]:
+        """Some of the rows by which a chunk differs from the lake now."""
+        with connect(self._dsn) as control:
+            chunk = chunk_of(control, chunk_oid)
+            control.commit()
+            with standing(self._dsn, [chunk]) as (found,):
+                if isinstance(found, NotProven):
+                    raise found
+                self.wait_until_now(control, chunk)
+                with self.lake.open() as catalog:
+                    lake = in_lake(history_of(control, catalog, chunk), found.chunk)
+                    return differences(self.runner, found.parts, lake, found.chunk.compared)
+
+    def wait_until_now(self, control: Connection, chunk: Chunk) -> int:
+        """Until the lake has all of a table that was committed before this; refuses when it does not come to it.
+
+        Returns the position that it has come to.
+        """
+        fence = _fence(control, chunk)
+        self._wait(control, chunk, fence)
+        return positions.number(fence)
 
     def _wait(self, control: Connection, chunk: Chunk, fence: str) -> None:
         began = time.monotonic()
@@ -245,22 +226,22 @@ class Prover:
             if status != "STREAMING":
                 raise NotProven(
                     "feed_not_streaming",
-                    f"{chunk.name}: the feed of {chunk.source} is {status}{f': {reason}' if reason else ''}.",
+                    f"The feed of {chunk.source} is {status}{f': {reason}' if reason else ''}.",
                     "`thermocline feed status` says more.",
                 )
             if reached:
                 return
-            if time.monotonic() > began + _START and not _feed_runs(control):
+            if time.monotonic() > began + _START and not feed_runs(control):
                 raise NotProven(
                     "feed_behind",
-                    f"{chunk.name}: no feed is running, so the lake does not come to {fence}.",
+                    f"No feed of {chunk.source} is running, so the lake does not come to {fence}.",
                     "Run `thermocline feed` beside this.",
                 )
             if time.monotonic() > deadline:
                 raise NotProven(
                     "feed_behind",
-                    f"{chunk.name}: the feed has not come to {fence} within {self._patience:.0f} s.",
-                    "Run `thermocline feed`; `thermocline feed status` shows how far it is.",
+                    f"The feed of {chunk.source} has not come to {fence} within {self._patience:.0f} s.",
+                    "`thermocline feed status` shows how far it is, and what holds it up.",
                 )
             time.sleep(_POLL)
 
@@ -281,9 +262,15 @@ class Prover:
             crash_point("receipt.looked")
             control.execute(query("receipt_looked"), {"receipt": receipt, "metadata": location})
 
+    def look_after_late(self, compared: Comparison) -> str:
+        """Right before late rows go: does the lake still hold what they were compared with? Where its metadata is."""
+        chunk = compared.chunk
+        snapshot = compared.proof.snapshot if compared.proof else None
+        return self._holds(chunk.lake_table, snapshot, chunk.start, chunk.end)
+
     def _holds(self, lake_table: str, snapshot: int | None, start: datetime, end: datetime) -> str:
         """Where its metadata is; raises unless all that came since the snapshot was added, and every file is there."""
-        with scans.readable(lake_table), self._lake.open() as catalog:
+        with scans.readable(lake_table), self.lake.open() as catalog:
             table = catalog.load_table(lake_table)
             if not scans.only_appended_since(table.metadata, snapshot):
                 raise NotProven(
@@ -291,69 +278,8 @@ class Prover:
                     f"{lake_table} was changed by others, or rolled back, since its receipt was made.",
                     "A new receipt is needed: `thermocline verify`.",
                 )
-            scans.require_files(scans.files_of_range(table, start, end, ()))
+            scans.require_files(scans.Span(table, start, end).files(start, end, ()))
             return table.metadata_location
-
-
-def _places(history: History, chunk: Chunk) -> list[tuple[str, Any]]:
-    """What the columns of a chunk are called in the lake, and are there, in their order."""
-    schema = history.metadata.schema()
-    names = history.layout.names(schema)
-    later = [column.name for column in chunk.columns if column.number not in names]
-    if later:
-        raise NotProven(
-            "changing",
-            f"{chunk.name}: the lake has no column {later[0]} yet.",
-            "The feed follows changed columns; it is tried again.",
-        )
-    found = [names[column.number] for column in chunk.columns]
-    return [(name, arrow(schema.find_field(name).field_type)) for name in found]
-
-
-def _sql(text: str) -> sql.SQL:
-    trusted: Any = text
-    return sql.SQL(trusted)
-
-
-def _chunk(control: Connection, oid: int) -> Chunk:
-    row = control.cursor(row_factory=dict_row).execute(query("receipt_chunk"), {"chunk": oid}).fetchone()
-    if row is None:
-        raise NotProven("unknown_chunk", f"There is no resident chunk {oid}.", "lakets.show_chunks lists them.")
-    name = row["name"]
-    if row["status"] is None or row["status"] == "TERMINATED":
-        raise NotProven(
-            "not_synced", f"{name}: {row['source']} is not synced.", "SELECT lakets.enable_sync(...), then the feed."
-        )
-    if row["status"] == "SKIPPED":
-        raise NotProven(
-            "feed_not_streaming",
-            f"{name}: the stream passes {row['source']} by.",
-            "`thermocline feed status` says why, and what to do.",
-        )
-    if row["copied_at"] is None:
-        step = (
-            "Wait until the feed has copied it." if _feed_runs(control) else "No feed is running: `thermocline feed`."
-        )
-        raise NotProven("not_covered", f"{name} is not copied to the lake yet.", step)
-    high, _, low = row["copied_at"].partition("/")
-    return Chunk(
-        oid=oid,
-        name=name,
-        table=row["table_id"],
-        source=row["source"],
-        start=row["range_start"],
-        end=row["range_end"],
-        time_column=row["time_column"],
-        lake_table=row["lake_table"],
-        lake_snapshot=row["lake_snapshot"],
-        copied_at=int(high, 16) << 32 | int(low, 16),
-        columns=rows.columns_of(control, oid),
-    )
-
-
-def _feed_runs(control: Connection) -> bool:
-    row = control.execute(query("feed_status")).fetchone()
-    return bool(row and row[0])
 
 
 def _fence(control: Connection, chunk: Chunk) -> str:
@@ -377,3 +303,105 @@ def _difference(control: Connection, chunk: Chunk, hot: Content, lake: Content, 
     counted = f"PostgreSQL has {hot.rows} rows, the lake {lake.rows}"
     told = counted if hot.rows != lake.rows else f"both have {hot.rows} rows, but not the same"
     return Comparison(chunk, hot, lake, None, "content_differs", told)
+
+
+def _proof(history: History, stood: Standing, content: Content) -> Comparison:
+    about = {
+        "lake_table": stood.chunk.lake_table,
+        "lake_snapshot": history.snapshot_id,
+        "metadata": history.metadata_location,
+        "lake_uuid": str(history.metadata.table_uuid),
+        "hash_one": str(content.one),
+        "hash_two": str(content.two),
+    }
+    evidence = {name: value for name, value in stood.evidence.items() if name != "columns"}
+    told = {name: str(value) for name, value in evidence.items()} | {"columns": stood.evidence["columns"]}
+    # A quiet table's marker may lie below where it was settled: there is nothing in between.
+    position = max(history.marker() - 1, *(cut.lsn for cut in stood.chunk.settled))
+    proof = Proof(told | about, position, history.snapshot_id)
+    return Comparison(stood.chunk, content, content, None, proof=proof)
+
+
+def _stored(control: Connection, history: History, stood: Standing, content: Content) -> Comparison | NotProven:
+    chunk, evidence = stood.chunk, stood.evidence
+    # Later entries of this chunk lie at or above the marker: below it is exactly what was compared.
+    position = max(history.marker() - 1, chunk.copied_at)
+    row = control.execute(
+        query("receipt_store"),
+        {
+            "chunk": chunk.oid,
+            "table": chunk.table,
+            "name": chunk.name,
+            "start": chunk.start,
+            "end": chunk.end,
+            "rows": content.rows,
+            "fingerprint": evidence["fingerprint"],
+            "relfilenode": evidence["relfilenode"],
+            "columns": Jsonb(evidence["columns"]),
+            "one": content.one,
+            "two": content.two,
+            "position": positions.text(position),
+            "lake_table": chunk.lake_table,
+            "lake_snapshot": history.snapshot_id,
+            "metadata": history.metadata_location,
+            "next_xid": evidence["next_xid"],
+            "uuid": str(history.metadata.table_uuid),
+        },
+    ).fetchone()
+    if row is None:
+        return NotProven(
+            "feed_not_streaming",
+            f"{chunk.name}: its table stopped streaming while it was compared.",
+            "`thermocline feed status` says why.",
+        )
+    log.info("receipt", chunk=chunk.name, rows=content.rows, snapshot=history.snapshot_id)
+    return Comparison(chunk, content, content, row[0])
+
+
+# What the state of chunk and sync tells by itself, without a comparison.
+_PLAIN = ("unknown_chunk", "gone", "not_synced", "feed_not_streaming", "not_covered")
+
+
+def _note_refused(control: Connection, results: dict[int, Comparison | ThermoclineError]) -> None:
+    """Why chunks could not be proven, for whoever asks later."""
+    told = []
+    for oid, one in results.items():
+        if isinstance(one, Comparison):
+            if one.receipt is None:
+                step = AGAIN if one.reason == "changing" else REPAIR
+                told.append((oid, one.reason or DIFFERS, one.message, step))
+        else:
+            code = one.reason if isinstance(one, NotProven) else one.code
+            if code not in _PLAIN:
+                told.append((oid, code, one.message, one.next_step))
+    if told:
+        chunks, codes, messages, steps = (list(part) for part in zip(*told, strict=True))
+        values = {"chunks": chunks, "codes": codes, "messages": messages, "steps": steps}
+        control.execute(query("receipt_refused"), values)
+        control.commit()
+
+
+def _known(control: Connection, oid: int, results: dict[int, Comparison | ThermoclineError]) -> Chunk | None:
+    try:
+        return chunk_of(control, oid)
+    except NotProven as error:
+        results[oid] = error
+        return None
+
+
+def _require_read(stood: Standing, hot: Content, results: dict[int, Comparison | ThermoclineError]) -> None:
+    if hot.rows != stood.evidence["row_count"]:
+        results[stood.chunk.oid] = NotProven(
+            "unreadable",
+            f"{stood.chunk.name}: {hot.rows} rows were read, but it has {stood.evidence['row_count']}.",
+            "Try again; if it stays so, the table may be damaged.",
+        )
+
+
+def history_of(control: Connection, catalog: Catalog, chunk: Chunk) -> History:
+    """The history of a chunk's table; refuses one that is not what the feed has written."""
+    with scans.readable(chunk.lake_table):
+        history = History(catalog.load_table(chunk.lake_table))
+    known = {batch for (batch,) in control.execute(query("feed_known_batches"))}
+    history.require_unbroken(chunk.lake_snapshot, known)
+    return history

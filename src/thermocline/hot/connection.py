@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
 
 import psycopg
 from psycopg import errors as pg
@@ -14,6 +15,7 @@ from thermocline.masking import is_secret, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 OLDEST_MAJOR, NEWEST_MAJOR = 15, 18
 _FORM = (
@@ -27,13 +29,30 @@ _BUSY = ("too many clients", "remaining connection slots", "too many connections
 _NOT_YET = ("the database system is starting up", "the database system is shutting down")
 
 
+class Lender(Protocol):
+    """Who has sessions to lend to this thread."""
+
+    dsn: str
+
+    def session(self, *, autocommit: bool) -> AbstractContextManager[psycopg.Connection]:
+        """One of them, for a block."""
+
+
+lender: ContextVar[Lender | None] = ContextVar("lender", default=None)
+
+
 @contextmanager
 def connect(dsn: str, *, timeout: int = 10, autocommit: bool = False) -> Iterator[psycopg.Connection]:
-    """A session that ends with the block: committed when it ends well, rolled back otherwise."""
-    session = _open(dsn, timeout=timeout, autocommit=autocommit)
-    user = session.info.user
+    """A session for a block, lent to this thread or new: committed when the block ends well, rolled back otherwise."""
+    lends = lender.get()
+    session, user = None, ""
     try:
-        with session:
+        with (
+            lends.session(autocommit=autocommit)
+            if lends is not None and lends.dsn == dsn
+            else open_session(dsn, timeout=timeout, autocommit=autocommit)
+        ) as session:
+            user = session.info.user
             yield session
     except (pg.AdminShutdown, pg.CrashShutdown) as error:
         raise Unreachable(f"PostgreSQL at {where(dsn)} went away: {_first_line(error)}") from error
@@ -47,7 +66,7 @@ def connect(dsn: str, *, timeout: int = 10, autocommit: bool = False) -> Iterato
     except pg.RaiseException as error:  # our own functions refuse in words
         raise Refused(f"{error.diag.message_primary}.", next_step=error.diag.message_hint) from error
     except psycopg.OperationalError as error:
-        if error.sqlstate is None and session.broken:
+        if error.sqlstate is None and session is not None and session.broken:
             raise Unreachable(f"PostgreSQL at {where(dsn)} went away: {_first_line(error)}") from error
         raise
 
@@ -76,13 +95,17 @@ def where(dsn: str) -> str:
     return f"{place}/{parts.get('dbname', parts.get('user', ''))}"
 
 
-# Whatever the caller, the role or the database is set to: we read times as ISO and intervals in PostgreSQL's own style,
-# what we record is on the disk when it is committed, and nobody ends a session of ours that waits for another one.
+# Whatever the caller, the role or the database is set to: we read times as ISO, intervals in PostgreSQL's own style and
+# names as they are, a statement sees what was committed before it, what we record is on the disk when it is committed,
+# and nobody ends a session of ours that waits for another one.
 OPTIONS = " ".join(
     f"-c {setting}"
     for setting in (
         "datestyle=ISO",
         "intervalstyle=postgres",
+        "quote_all_identifiers=off",
+        r"default_transaction_isolation=read\ committed",
+        "default_transaction_deferrable=off",
         "synchronous_commit=on",
         "default_transaction_read_only=off",
         "statement_timeout=0",
@@ -90,13 +113,16 @@ OPTIONS = " ".join(
         "idle_session_timeout=0",
     )
 )
+# How values are written that go to the lake as texts.
+PLAINLY = "-c timezone=UTC -c intervalstyle=iso_8601 -c bytea_output=hex -c extra_float_digits=1"
 # Not every version that we support knows it, so it cannot stand among the options.
 NO_TRANSACTION_TIMEOUT = (
     "SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('server_version_num')::int >= 170000"
 )
 
 
-def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
+def open_session(dsn: str, *, timeout: int, autocommit: bool = False) -> psycopg.Connection:
+    """A new session, which its caller ends."""
     parts = check_dsn(dsn)
     parts.setdefault("connect_timeout", str(timeout))
     parts.setdefault("application_name", "thermocline")
@@ -104,7 +130,7 @@ def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
     parts["options"] = f"{parts.get('options', '')} {OPTIONS}".strip()
     try:
         session = psycopg.connect(make_conninfo(**parts), autocommit=autocommit)
-        _without_transaction_timeout(session)
+        without_transaction_timeout(session)
     except psycopg.OperationalError as error:
         raise _classified(error, dsn) from error
     except (psycopg.Error, ValueError) as error:
@@ -119,7 +145,8 @@ def _open(dsn: str, *, timeout: int, autocommit: bool) -> psycopg.Connection:
     return session
 
 
-def _without_transaction_timeout(session: psycopg.Connection) -> None:
+def without_transaction_timeout(session: psycopg.Connection) -> None:
+    """So that it lasts as long as it takes."""
     try:
         session.execute(NO_TRANSACTION_TIMEOUT)
         session.commit()

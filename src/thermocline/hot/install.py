@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logs.get(__name__)
 
 # Ours, and dropped by uninstall. The catalogs' schemas are not here: they know where the lake is.
-SCHEMAS = ("lakets", "thermocline", "wal2delta")
+SCHEMAS = ("lakets", "thermocline", "wal2delta", "lakets_cdf")
 CATALOG_SCHEMAS = ("thermocline_lake", "thermocline_cold")
 _REINSTALL = "It was removed by hand. `thermocline uninstall --yes`, then `thermocline up`, makes it anew."
 
@@ -161,16 +161,15 @@ def _run(session: Connection, file: SqlFile) -> None:
 def _drop_functions_of_before(session: Connection, before: Installed | None) -> None:
     """Functions that the release before recorded and this one no longer has. A user's own are not touched."""
     kept = {name for (name,) in session.execute(query("functions_of_this_transaction"), {"schemas": list(SCHEMAS)})}
-    for name in before.objects if before else ():
-        kind, _, function = name.partition(" ")
-        if kind == "function" and name not in kept:
-            try:
-                session.execute(sql.SQL("DROP ROUTINE IF EXISTS {}").format(_literally(function)))
-            except pg.DependentObjectsStillExist as error:
-                raise StillInUse(
-                    f"This release no longer has {function}, which is in use: {error.diag.message_detail}",
-                    next_step="Drop or change what uses it, then install again.",
-                ) from error
+    known = {name for name in (before.objects if before else ()) if name.startswith("function ")}
+    gone = [name.partition(" ")[2] for name in _objects(session) if name in known - kept]
+    try:
+        _drop(session, "function", gone)  # all at once: one may be bound to another
+    except pg.DependentObjectsStillExist as error:
+        raise StillInUse(
+            f"This release no longer has a function that is in use: {error.diag.message_detail}",
+            next_step="Drop or change what uses it, then install again.",
+        ) from error
 
 
 def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
@@ -188,7 +187,11 @@ def uninstall(dsn: str, *, timeout: int = 10) -> list[str]:
             slots = _slots(session)
             there = set(_objects(session))
             ours = [name for name in (present.objects if present else ()) if name in there]
-            for kind in ("view", "table", "function"):
+            # Triggers of tables call functions, and functions take rows of tables: so neither can go first with them.
+            for trigger, schema, table in session.execute(query("our_triggers"), {"schemas": list(SCHEMAS)}).fetchall():
+                names = (sql.Identifier(trigger), sql.Identifier(schema, table))
+                session.execute(sql.SQL("DROP TRIGGER {} ON {}").format(*names))
+            for kind in ("view", "function", "table"):
                 _drop(session, kind, [name.partition(" ")[2] for name in ours if name.startswith(f"{kind} ")])
             kept = [schema for schema in CATALOG_SCHEMAS if not _drop_catalog(session, schema)]
             for schema in SCHEMAS:

@@ -25,6 +25,8 @@ class ChronoTable:
     dropped: int
     bytes: int
     sync: str
+    late: str
+    """What becomes of a row for a range that has left: reject or lake."""
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
+    from thermocline.hot.wire import Converted
+
 UNREPRESENTABLE = "_unrepresentable"
 
-# Types that ADBC hands over as the lake holds them, apart from their width.
-_NATIVE = {types.BOOL, types.INT2, types.INT4, types.INT8, types.FLOAT4, types.FLOAT8, types.TEXT, types.VARCHAR,
+# Types that ADBC hands over as the lake holds them, apart from their width. Not text: what streams as text may be of a
+# type of the user's that has no binary form at all, and to cast a text to itself costs nothing.
+_NATIVE = {types.BOOL, types.INT2, types.INT4, types.INT8, types.FLOAT4, types.FLOAT8, types.VARCHAR,
            types.BPCHAR, types.NAME, types.BYTEA}  # fmt: skip
 # Types that are read in the form in which they stream, and converted by the same code.
 _SENT = {
@@ -41,14 +44,15 @@ class Column:
     typmod: int
     number: int = field(default=0, compare=False)
     """In its table, a chunk's in the table that it is a part of: it stays the same, whatever the column is called."""
+    against: str | None = field(default=None, compare=False)
+    """Why its type cannot be kept in the lake, if so."""
 
     @property
     def lake_type(self) -> pa.DataType:
         """What it is in the lake."""
-        found = types.lake_type(self.type_oid, self.typmod)
-        if found is None:
-            raise types.UnsupportedType(f"The column {self.name} has a type that the lake cannot hold.")
-        return found
+        if self.against:
+            raise types.UnsupportedType(f"The column {self.name} has a type that {self.against}.")
+        return types.lake_type(self.type_oid, self.typmod)
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,17 @@ _PAGES_OF_A_PART = 8192
 
 def columns_of(session: Connection, table_oid: int) -> tuple[Column, ...]:
     """The columns of a table, domains and enums resolved."""
-    return tuple(
-        Column(name, types.type_sent_by(sender) or oid if oid >= 16384 else oid, typmod, number)
-        for name, oid, typmod, sender, number in session.execute(query("columns_of_table"), {"table": table_oid})
-    )
+    return columns_of_all(session, [table_oid])[table_oid]
+
+
+def columns_of_all(session: Connection, tables: Sequence[int]) -> dict[int, tuple[Column, ...]]:
+    """The columns of many tables, by the table's oid."""
+    found: dict[int, list[Column]] = {table: [] for table in tables}
+    asked = {"tables": list(tables), "known": types.with_place()}
+    for table, name, oid, typmod, sender, number, against in session.execute(query("columns_of_tables"), asked):
+        kind = types.type_sent_by(sender) or oid if oid >= 16384 else oid
+        found[table].append(Column(name, kind, typmod, number, against))
+    return {table: tuple(columns) for table, columns in found.items()}
 
 
 def missing_of(session: Connection, table_oid: int) -> dict[int, Any]:
@@ -150,7 +161,7 @@ def _converted(batch: pa.RecordBatch, columns: Sequence[Column], finite: str | N
     return pa.table(arrays)
 
 
-def _as_streamed(array: pa.Array, column: Column) -> types.Converted:
+def _as_streamed(array: pa.Array, column: Column) -> Converted:
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     content = array.buffers()[2]
     data = np.frombuffer(content, np.uint8) if content is not None else np.zeros(0, np.uint8)

@@ -106,6 +106,14 @@ class Slices:
             ) from wrong
 
 
+@dataclass(frozen=True)
+class Converted:
+    """A column in its lake type, and the text of those values that the type cannot hold (NULL there)."""
+
+    values: pa.Array
+    unrepresentable: dict[int, str]
+
+
 def from_numpy(values: npt.NDArray[Any], kind: pa.DataType, absent: Mask | None = None) -> pa.Array:
     """An Arrow array over a numpy array of the same layout, with NULL where `absent` says so."""
     values = np.ascontiguousarray(values)

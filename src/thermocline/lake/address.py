@@ -12,7 +12,14 @@ from psycopg.conninfo import conninfo_to_dict
 from thermocline.errors import Misconfigured
 
 # Whatever the database is set to: a catalog's session may wait as long as it is needed.
-_PATIENT = ("idle_session_timeout=0", "idle_in_transaction_session_timeout=0", "statement_timeout=0")
+_PATIENT = (
+    "idle_session_timeout=0",
+    "idle_in_transaction_session_timeout=0",
+    "statement_timeout=0",
+    "default_transaction_read_only=off",
+    r"default_transaction_isolation=read\ committed",
+    "default_transaction_deferrable=off",
+)
 # Options of a libpq address that the JDBC driver understands by the same name.
 _SAME_IN_JDBC = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 

@@ -149,6 +149,12 @@ class Layout:
         source, renamed, begun = (told.get(key, 0) for key in ("source", "renamed", "begun"))
         return cls(source, by_number["fields"], by_number["added"], dropped, defaults, renamed, begun)
 
+    @property
+    def settled(self) -> int:
+        """Whoever reads from this position on, or a later one, meets the columns of now."""
+        dropped = (one.position for one in self.dropped.values())
+        return max(self.renamed, self.begun, *self.added.values(), *dropped)
+
     def told(self) -> dict[str, str]:
         """As a property."""
         defaults = {number: [one.value, one.until] for number, one in self.defaults.items()}

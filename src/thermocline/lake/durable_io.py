@@ -65,7 +65,11 @@ class _SyncedStream:
 
     def write(self, content: bytes) -> int:
         """Append bytes."""
-        return self._file.write(content)
+        try:
+            return self._file.write(content)
+        except OSError:
+            self._give_up()
+            raise
 
     def flush(self) -> None:
         """Hand what is buffered to the system."""
@@ -82,17 +86,24 @@ class _SyncedStream:
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
-        finally:
-            with suppress(OSError):  # a full disk has said so already
-                self._file.close()
+        except OSError:
+            self._give_up()
+            raise
+        self._file.close()
         for folder in (self._folder, *(made.parent for made in self._made)):
             sync_folder(folder)
 
+    def _give_up(self) -> None:
+        """A full disk has said so: the part that is there is in the way of others, and nothing points at it."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            Path(self._file.name).unlink()
+
     def __del__(self) -> None:
-        """A file that was given up, as on a full disk, is closed without being synced: nothing points at it."""
-        if hasattr(self, "_file"):
-            with suppress(OSError):
-                self._file.close()
+        """A file that was not closed is given up: nothing points at it."""
+        if hasattr(self, "_file") and not self._file.closed:
+            self._give_up()
 
     def __enter__(self) -> Self:
         return self

@@ -7,18 +7,32 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+import pyarrow.compute as pc
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Transform
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, Transform
 from pyiceberg.types import NestedField
 from requests import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
+from thermocline import meters
 from thermocline.crash import crash_point
-from thermocline.errors import CatalogFailed, Refused
-from thermocline.lake.columns import AT_UTC, OWN_COLUMNS, HistoryUnfit, Layout, arrow, default_of, following, iceberg
+from thermocline.errors import CatalogFailed, Refused, StoreFailed
+from thermocline.lake.columns import (
+    AT_UTC,
+    COLUMNS,
+    OWN_COLUMNS,
+    HistoryUnfit,
+    Layout,
+    arrow,
+    default_of,
+    following,
+    iceberg,
+)
+from thermocline.lake.refusals import HistoryGone, HistoryMoved, loading, require_entries, require_manifests
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
@@ -51,37 +65,35 @@ _PROPERTIES = {
 _UNITS: dict[str, Transform[Any, int]] = {"hour": HourTransform(), "day": DayTransform(), "month": MonthTransform()}
 
 
-class HistoryMoved(Refused):
-    """The history table in the lake is not as this database left it."""
-
-    code = "lake.history_moved"
-    next_step_by_default = (
-        "If the lake was rolled back on purpose, SELECT lakets.disable_sync and then lakets.enable_sync:"
-        " every resident chunk is copied anew."
-    )
-
-
-class HistoryGone(HistoryMoved):
-    """The history table that this database has written to is not in the lake any more."""
-
-    code = "lake.history_gone"
-    next_step_by_default = (
-        "Register its newest metadata file in the catalog again. If it is lost for good, SELECT lakets.disable_sync and"
-        " then lakets.enable_sync: resident chunks are copied anew, but what has left PostgreSQL is not there any more."
-    )
-
-
 @contextmanager
 def answering(table: str) -> Iterator[None]:
     """Whatever the catalog's drivers say when it does not answer is said in one way."""
     try:
         yield
-    except (SQLAlchemyError, RequestException) as error:
+    except (SQLAlchemyError, RequestException, RESTError) as error:
         told = masked((str(error).strip().splitlines() or [type(error).__name__])[0])
         raise CatalogFailed(
             f"The catalog does not answer for {table}: {told}",
             next_step="Nothing is lost. Start it again once the catalog is there.",
         ) from error
+
+
+class OwedRows(Refused):
+    """The history removes rows that it does not add."""
+
+    code = "lake.owed_rows"
+    next_step_by_default = "Wait until the table is copied. If it is, its history is damaged: copy it anew."
+
+
+@contextmanager
+def storing(table: str, location: str) -> Iterator[None]:
+    """Whatever the store says when it does not take a file is said in one way, without the name of the file."""
+    try:
+        yield
+    except OSError as error:
+        told = error.strerror or (str(error).strip().splitlines() or [type(error).__name__])[0]
+        told = masked(told).rstrip(".")
+        raise StoreFailed(f"The store does not take files of {table} at {location}: {told}.") from error
 
 
 class CommitConflict(Exception):
@@ -106,6 +118,11 @@ class History:
     def __init__(self, table: Table) -> None:
         self._table = table
         self.base = table.metadata.current_snapshot_id
+
+    @property
+    def table(self) -> Table:
+        """As PyIceberg knows it."""
+        return self._table
 
     @property
     def name(self) -> str:
@@ -137,6 +154,11 @@ class History:
         """Which field has which column of the source."""
         return Layout.of(self.metadata.properties)
 
+    @property
+    def told_columns(self) -> str:
+        """What the table's properties tell of that, as they tell it."""
+        return self.metadata.properties.get(COLUMNS, "")
+
     def follow(
         self, look: Look, defaults: Callable[[], Mapping[int, Any]], summary: Callable[[], Mapping[str, str]]
     ) -> int | None:
@@ -151,6 +173,7 @@ class History:
             return None
         told = summary() if self.snapshot_id is not None else None
         known = defaults() if found.added else {}
+        require_manifests(self.name, self.metadata, self.io)
         try:
             with answering(self.name), self._table.transaction() as transaction:
                 layout = _followed(transaction, found, look, known)
@@ -160,7 +183,7 @@ class History:
                         self.base = append.snapshot_id
                 crash_point("lake.following")
         except CommitFailedException as error:
-            raise CommitConflict(str(error)) from error
+            raise self._conflict(error) from error
         crash_point("lake.followed")
         return self.base if told is not None else None
 
@@ -168,7 +191,8 @@ class History:
         """Look at the newest version."""
         with answering(self.name):
             try:
-                self._table.refresh()
+                with loading(self.name):
+                    self._table.refresh()
             except NoSuchTableError:
                 raise HistoryGone(f"{self.name} is not in the lake any more.") from None
 
@@ -185,11 +209,13 @@ class History:
         """Commit files in one snapshot; returns its id. Raises `CommitConflict` when the table has moved on.
 
         `firsts` are the places of the first entries in them that have a value in a column with a default, by number.
-        When the outcome is not known, as after a lost connection, the table itself is asked.
+        When the outcome is not known, as after a lost connection, the table itself is asked. Refuses a table of which
+        a file is damaged.
         """
         files = list(files)
         layout = self.layout
         lowered = layout.lowered(firsts or {})
+        require_manifests(self.name, self.metadata, self.io)
         try:
             with self._table.transaction() as transaction:
                 if lowered != layout:
@@ -202,17 +228,22 @@ class History:
         except CommitFailedException as error:
             found = self._committed(summary[BATCH])
             if found is None:
-                raise CommitConflict(str(error)) from error
+                raise self._conflict(error) from error
             return found
         except Exception:
             found = self._committed(summary[BATCH])
             if found is None:
+                require_entries(self.name, self.metadata, self.io)
                 with answering(self.name):
                     raise
             return found
         crash_point("lake.appended")
         self.base = append.snapshot_id
         return append.snapshot_id
+
+    def _conflict(self, error: CommitFailedException) -> CommitConflict:
+        meters.CONFLICTS.labels(self.name).inc()
+        return CommitConflict(str(error))
 
     def _committed(self, batch: str) -> int | None:
         self.refresh()
@@ -262,7 +293,8 @@ class History:
                 )
         if base is not None and base not in {one.snapshot_id for one in ancestry(self.metadata)}:
             raise HistoryMoved(
-                f"{self.name} no longer has the snapshot {base} that was written last: it was rolled back."
+                f"{self.name} no longer has the snapshot {base} that was written last: it was rolled back, or the"
+                " catalog was restored from a backup."
             )
 
 
@@ -309,7 +341,18 @@ def data_files(metadata: TableMetadata, io: FileIO, rows: pa.Table) -> Iterator[
     }
     if not there <= arrays.keys():
         raise HistoryUnfit(f"There are rows with the columns {sorted(there - arrays.keys())}, which the lake has not.")
-    yield from _dataframe_to_data_files(metadata, pa.table(arrays), io)
+    yield from _dataframe_to_data_files(metadata, _by_time(metadata, pa.table(arrays)), io)
+
+
+def _by_time(metadata: TableMetadata, rows: pa.Table) -> pa.Table:
+    """Rows in order of their time, so that a question about a part of a day reads a part of its files.
+
+    What is written as it happens is in order already.
+    """
+    times = rows[metadata.schema().find_field(metadata.spec().fields[0].source_id).name]
+    if pc.all(pc.less_equal(times[:-1], times[1:])).as_py() is not False:
+        return rows
+    return rows.take(pc.sort_indices(times))
 
 
 def resets(
@@ -357,7 +400,8 @@ def _open_or_create(
 ) -> History:
     properties = {**look.names, CHRONOTABLE: str(chronotable)}
     try:
-        table = catalog.load_table(name)
+        with loading(name):
+            table = catalog.load_table(name)
     except NoSuchTableError:
         if not may_create:
             raise HistoryGone(f"{name} is not in the lake any more.") from None
@@ -366,10 +410,11 @@ def _open_or_create(
         schema = _schema(look.columns)
         time = schema.find_field(look.names[TIME_COLUMN]).field_id
         spec = PartitionSpec(PartitionField(time, 1000, _UNITS[unit], "_time"))
+        order = SortOrder(SortField(time, IdentityTransform()))
         layout = Layout.by_name(look, schema)
         described = _PROPERTIES | properties | layout.told()
         try:
-            table = catalog.create_table(name, schema, partition_spec=spec, properties=described)
+            table = catalog.create_table(name, schema, partition_spec=spec, sort_order=order, properties=described)
         except TableAlreadyExistsError:
             table = catalog.load_table(name)
         else:

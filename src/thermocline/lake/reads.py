@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 from thermocline.errors import Refused
 from thermocline.lake.catalogs import LAKE
 from thermocline.lake.columns import AT_UTC, OWN_COLUMNS, Layout
-from thermocline.lake.history import COPY, END, TIME_COLUMN
+from thermocline.lake.history import COPY, END, TIME_COLUMN, OwedRows
 from thermocline.lake.segments import Cut, Reset, Segment, segments
 
 if TYPE_CHECKING:
@@ -52,13 +52,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY, _INSTANT = timedelta(days=1), timedelta(microseconds=1)
 _MOST_DAYS = 100_000
 _FLOATS = (FloatType, DoubleType)
-
-
-class OwedRows(Refused):
-    """The history removes rows that it does not add."""
-
-    code = "lake.owed_rows"
-    next_step_by_default = "Wait until the table is copied. If it is, its history is damaged: copy it anew."
 
 
 class NotAHistory(Refused):

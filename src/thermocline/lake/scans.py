@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import And, GreaterThan, GreaterThanOrEqual, LessThan
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import AlwaysTrue, And, GreaterThan, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import ArrowScan
 
 from thermocline.errors import Refused, ThermoclineError
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.types import NestedField
 
     from thermocline.lake.columns import Default
+    from thermocline.lake.segments import Cut
 
 # Their constructors are made by pydantic, which mypy cannot follow.
 _above: Any = GreaterThan
@@ -36,6 +39,8 @@ _at_least: Any = GreaterThanOrEqual
 _below: Any = LessThan
 _ADDS, _REMOVES = pa.array(["insert", "update_postimage"]), pa.array(["delete", "update_preimage"])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Past every place within a transaction.
+_LAST = (1 << 63) - 1
 
 
 class LakeFileLost(Refused):
@@ -61,6 +66,13 @@ class RangeFile:
     segments: tuple[Segment, ...]
     defaults: tuple[tuple[str, Default, pa.Scalar], ...] = ()
     """Of those columns that came after some of the entries, with the value."""
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether its metadata says that nothing in it removes a row; a file of which it does not say so may."""
+        field = self.metadata.schema().find_field("_change_type").field_id
+        bounds = [(of or {}).get(field) for of in (self.task.file.lower_bounds, self.task.file.upper_bounds)]
+        return bounds == [b"insert", b"insert"]
 
     def read(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
         """The rows in the range, and for each 1 if it adds, -1 if it removes, 0 if it does not count any more."""
@@ -105,14 +117,72 @@ class RangeFile:
         return signs
 
 
-def files_of_range(table: Table, start: datetime, end: datetime, columns: Sequence[str]) -> list[RangeFile]:
-    """The files that may have rows of a range, as of the table's newest snapshot."""
-    time = table.properties[TIME_COLUMN]
-    field = table.schema().find_field(time)
-    kind = str(field.field_type)
-    inside = And(_at_least(time, _literal(start, kind)), _below(time, _literal(end, kind)))
-    with readable(".".join(table.name())):
-        found = tuple(segments(_resets(table, time, kind, start, end)))
+class Span:
+    """All files of a history that may have rows between two times, as of its newest snapshot.
+
+    They are looked up once, for however many ranges within.
+    """
+
+    def __init__(self, table: Table, start: datetime, end: datetime) -> None:
+        self._table = table
+        self._time = table.properties[TIME_COLUMN]
+        self._field = table.schema().find_field(self._time)
+        with readable(".".join(table.name())):
+            self._tasks = list(table.scan(row_filter=self._inside(start, end)).plan_files())
+            self._first, self._last = self._bounds(self._field)
+            self._resets = _resets(table, self._time, self._kind, start, end)
+
+    @property
+    def _kind(self) -> str:
+        return str(self._field.field_type)
+
+    def _inside(self, start: datetime, end: datetime) -> BooleanExpression:
+        from_, before = _literal(start, self._kind), _literal(end, self._kind)
+        return And(_at_least(self._time, from_), _below(self._time, before))
+
+    def _bounds(self, field: NestedField) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The least and the greatest value of each file as its metadata has it; where it has none, any."""
+        kind: Any = field.field_type
+        files = [task.file for task in self._tasks]
+        least, greatest = (
+            [from_bytes(kind, told) if (told := (of or {}).get(field.field_id)) else None for of in bounds]
+            for bounds in ([file.lower_bounds for file in files], [file.upper_bounds for file in files])
+        )
+        return (
+            np.array([-_LAST if value is None else value for value in least], np.int64),
+            np.array([_LAST if value is None else value for value in greatest], np.int64),
+        )
+
+    def files(
+        self,
+        start: datetime,
+        end: datetime,
+        columns: Sequence[str],
+        *,
+        above: Sequence[Cut] = (),
+        upto: int | None = None,
+    ) -> list[RangeFile]:
+        """Those that may have rows of a range of the span.
+
+        Of the times of `above` only entries past its positions count, as if a reset stood there; none past `upto` does.
+        """
+        table, inside = self._table, self._inside(start, end)
+        least, least_after = (_number(moment, self._kind) for moment in (start, end))
+        there = (self._first < least_after) & (self._last >= least)
+        # Of a file that lies in the range as a whole nothing is left out: to look at each row would take a copy of all.
+        whole = (self._first >= least) & (self._last < least_after)
+        if above or upto is not None:
+            first, last = self._bounds(table.schema().find_field("_lsn"))
+        if above:
+            floor = min(cut.lsn for cut in above)
+            inside = And(inside, _above("_lsn", floor))
+            there, whole = there & (last > floor), whole & (first > floor)
+        if upto is not None:
+            inside = And(inside, _below("_lsn", upto + 1))
+            there, whole = there & (first <= upto), whole & (last <= upto)
+        floors = [Reset(cut.start, cut.end, cut.lsn, _LAST) for cut in above]
+        resets = [reset for reset in self._resets if reset.start < end and start < reset.end]
+        found = tuple(segments([*resets, *floors], upto))
         layout = Layout.of(table.properties)
         defaults = tuple(
             (name, layout.defaults[at], layout.defaults[at].scalar(arrow(table.schema().find_field(name).field_type)))
@@ -120,8 +190,17 @@ def files_of_range(table: Table, start: datetime, end: datetime, columns: Sequen
             if at in layout.defaults and name in columns
         )
         return [
-            RangeFile(table.metadata, table.io, task, inside, time, tuple(columns), found, defaults)
-            for task in table.scan(row_filter=inside).plan_files()
+            RangeFile(
+                table.metadata,
+                table.io,
+                self._tasks[at],
+                AlwaysTrue() if whole[at] else inside,
+                self._time,
+                tuple(columns),
+                found,
+                defaults,
+            )
+            for at in np.flatnonzero(there)
         ]
 
 
@@ -180,6 +259,11 @@ def microseconds(times: pa.Array) -> npt.NDArray[np.int64]:
         days: npt.NDArray[np.int64] = _numbers(times.cast(pa.int32()).cast(pa.int64()))
         return days * 86_400_000_000
     return _numbers(times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64()))
+
+
+def _number(moment: datetime, kind: str) -> int:
+    """The first value of a time column at or after a moment, as the column has it."""
+    return -(-_since(moment) // 86_400_000_000) if kind == "date" else _since(moment)
 
 
 def _since(moment: datetime) -> int:

@@ -75,9 +75,22 @@ def open_session(
     catalogs: Mapping[str, CatalogDescription],
 ) -> SparkSession:
     """The one session of this process, with the catalogs set on it. One whose Java has died is replaced."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
     with _STARTING:
         _forget_the_dead()
-        return _session(settings, home, java, jars, catalogs)
+        _prepare(settings, home, java)
+        active = SparkContext._active_spark_context
+        if active is None:
+            _start(settings, home, jars, catalogs)
+            log.info("spark started", master=settings.master, java=java.version, source=java.source)
+        elif active.getConf().get(_MARK) != str(home.root):
+            raise SparkFailed(
+                "This process has a Spark session that Thermocline did not make, or of another home.",
+                next_step="Stop it first: Thermocline's session has jars and settings that cannot be added later.",
+            )
+        return SparkSession.builder.getOrCreate()
 
 
 def _forget_the_dead() -> None:
@@ -96,17 +109,9 @@ def _forget_the_dead() -> None:
     SparkSession._instantiatedSession = None
 
 
-def _session(
-    settings: SparkSettings,
-    home: Home,
-    java: Java,
-    jars: Iterable[Path],
-    catalogs: Mapping[str, CatalogDescription],
-) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
+def _prepare(settings: SparkSettings, home: Home, java: Java) -> None:
+    """What has to be so before Spark is asked for anything."""
     from pyspark.logger import PySparkLogger
-    from pyspark.sql import SparkSession
 
     for folder in (home.spark, home.root / "logs"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -117,29 +122,29 @@ def _session(
     os.environ["JAVA_HOME"] = str(java.home)
     if settings.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks run our own code
-    active = SparkContext._active_spark_context
-    if active is not None and active.getConf().get(_MARK) != str(home.root):
-        raise SparkFailed(
-            "This process has a Spark session that Thermocline did not make, or of another home.",
-            next_step="Stop it first: Thermocline's session has jars and settings that cannot be added later.",
-        )
-    if active is None:
-        conf = SparkConf(loadDefaults=False)
-        conf.setAll(list(configuration(settings, home, jars).items()))
-        output = home.root / "logs" / "spark-driver.log"
-        try:
-            with output.open("ab") as file, _launched_with(home, catalogs), _or_ended():
-                gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
-            on_interrupt = signal.getsignal(signal.SIGINT)
-            SparkContext(conf=conf, gateway=gateway)
-            if threading.current_thread() is threading.main_thread():
-                # Spark's own handler calls Java from within the signal, which breaks the call that was cut short.
-                signal.signal(signal.SIGINT, on_interrupt)
-        except Exception as error:  # py4j, pyspark and the system each have their own
-            raise _start_failure(output, error) from error
-        log.info("spark started", master=settings.master, java=java.version, source=java.source)
-    return SparkSession.builder.getOrCreate()
+    # Tasks run our own code: with this Python, or with the one that a cluster is said to have it in.
+    os.environ["PYSPARK_PYTHON"] = settings.conf.get("spark.pyspark.python", sys.executable)
+
+
+def _start(
+    settings: SparkSettings, home: Home, jars: Iterable[Path], catalogs: Mapping[str, CatalogDescription]
+) -> None:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(configuration(settings, home, jars).items()))
+    output = home.root / "logs" / "spark-driver.log"
+    try:
+        with output.open("ab") as file, _launched_with(home, catalogs), _or_ended():
+            gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        SparkContext(conf=conf, gateway=gateway)
+        if threading.current_thread() is threading.main_thread():
+            # Spark's own handler calls Java from within the signal, which breaks the call that was cut short.
+            signal.signal(signal.SIGINT, on_interrupt)
+    except Exception as error:  # py4j, pyspark and the system each have their own
+        raise _start_failure(output, error) from error
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import pyarrow as pa
+
 from thermocline.errors import ThermoclineError
 from thermocline.masking import masked
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+# A task of Spark's that runs Python costs a tenth of a second before it does anything, so small tasks share one.
+# With some for each core it matters little that one takes longer than another.
+_TASKS_OF_A_CORE = 3
 
 
 class TaskFailed(ThermoclineError):
@@ -42,7 +47,7 @@ class InProcess:
 
 
 class OnSpark:
-    """Each task is one of a Spark job. Spark is asked for when there is the first task."""
+    """All tasks are one Spark job. Spark is asked for when there is the first task."""
 
     def __init__(self, spark: Callable[[], SparkSession]) -> None:
         self._spark = spark
@@ -54,25 +59,46 @@ class OnSpark:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        packed = self._spark().sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
+        context = self._spark().sparkContext
+        shares = min(len(tasks), _TASKS_OF_A_CORE * context.defaultParallelism)
+        # Dealt out like cards: neighbours are often of one size.
+        packed = context.parallelize([pickle.dumps(tasks[first::shares]) for first in range(shares)], shares)
         try:
-            results: list[bytes] = packed.flatMap(partial(_called, pickle.dumps(function))).collect()
+            answers: list[bytes] = packed.map(partial(_called, pickle.dumps(function))).collect()
         except (Py4JError, PySparkException) as error:
-            lines = [line for line in str(error).splitlines() if "Exception" in line or "Error" in line]
-            raise TaskFailed(masked((lines or ["Spark does not say why."])[0].strip())) from error
-        found: list[R] = []
-        for result in results:
-            one = pickle.loads(result)  # noqa: S301 (our own tasks wrote it)
+            raise TaskFailed(masked(_cause(str(error)))) from error
+        dealt: list[list[list[R]]] = []
+        for answer in answers:
+            one = pickle.loads(answer)  # noqa: S301 (our own tasks wrote it)
             if isinstance(one, ThermoclineError):
                 raise one
-            found.append(one)
-        return found
+            dealt.append(one)
+        return [result for at in range(len(tasks)) for result in dealt[at % shares][at // shares]]
 
 
-def _called(function: bytes, task: bytes) -> list[bytes]:
+def _cause(told: str) -> str:
+    """The line that says why: how the task's own traceback ends, or else the first that names an error."""
+    lines = told.splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("Traceback") or line.endswith("Traceback (most recent call last):"):
+            ends = [later for later in lines[number + 1 :] if later and not later[0].isspace()]
+            return ends[0] if ends else line
+    named = [line.strip() for line in lines if "Exception" in line or "Error" in line]
+    return named[0] if named else "Spark does not say why."
+
+
+def _called(function: bytes, tasks: bytes) -> bytes:
     call: Callable[[Any], Iterable[Any]] = pickle.loads(function)  # noqa: S301 (our own driver wrote it)
     gc.freeze()  # Spark collects garbage after every task: what was imported need not be looked through each time
     try:
-        return [pickle.dumps(result) for result in call(pickle.loads(task))]  # noqa: S301 (the same)
+        return pickle.dumps([_done(call, task) for task in pickle.loads(tasks)])  # noqa: S301 (the same)
     except ThermoclineError as error:  # what we refuse in words comes back as such, not as a failed job
-        return [pickle.dumps(error)]
+        return pickle.dumps(error)
+
+
+def _done(call: Callable[[T], Iterable[R]], task: T) -> list[R]:
+    """Its results. Memory that it needed is given back: Arrow would keep it, in pieces that the next cannot use."""
+    try:
+        return list(call(task))
+    finally:
+        pa.default_memory_pool().release_unused()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -11,39 +10,29 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from psycopg import errors as pg
-from psycopg import sql as pgsql
-from psycopg.rows import dict_row
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from thermocline.errors import Busy, Refused
+from thermocline.errors import Refused
 from thermocline.hot import names, rows
 from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.lake import reads
-from thermocline.lake.segments import Cut
 from thermocline.reads import moments
+from thermocline.reads.places import Places
+from thermocline.reads.standing import FIRST, LAST, at_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from psycopg import Connection
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, SparkSession
 
     from thermocline.hot.rows import Column, Pages
-
-_ATTEMPTS = 5
-
-
-class UnknownTable(Refused):
-    """There is no ChronoTable of that name."""
-
-    code = "reads.unknown_table"
-    next_step_by_default = "SELECT schema_name, table_name FROM lakets._chronotable_registry; lists them."
+    from thermocline.lake.segments import Cut
+    from thermocline.reads.standing import Range, Standing
 
 
 class QuestionNotUnderstood(Refused):
@@ -51,38 +40,9 @@ class QuestionNotUnderstood(Refused):
 
     code = "reads.question"
     next_step_by_default = (
-        "Write it in Spark SQL. A ChronoTable is named as in PostgreSQL, one outside of public as schema_table."
+        "Write it in Spark SQL. A ChronoTable of public is named without its schema, as readings; one outside of it "
+        "with an underscore, as plant_readings. `thermocline tables` lists them; plain tables are not read."
     )
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    oid: int
-    name: str
-    start: datetime
-    end: datetime
-    pages: int
-
-
-@dataclass(frozen=True)
-class _Standing:
-    """Both tiers of a table at one moment."""
-
-    time_column: str
-    columns: tuple[Column, ...]
-    missing: Mapping[int, Any]
-    """What older rows read in columns that came with a default, by number."""
-    snapshot: str
-    chunks: tuple[_Chunk, ...]
-    lake_table: str | None
-    """None while all of the table is resident."""
-    cuts: tuple[Cut, ...]
-    nowhere: tuple[tuple[datetime, datetime], ...]
-    """Ranges that are in no tier."""
-    owed_by: tuple[str, ...]
-    """Identities of the lake's table under which ranges were dropped."""
-    owed_at: int
-    """The furthest position at which one was."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +55,11 @@ class _Part:
     pages: Pages
 
 
-class Reader:
+class Reader(Places):
     """Reads tables by their name in PostgreSQL; a frame is good as long as the block that it was made in."""
 
     def __init__(self, dsn: str, spark: SparkSession) -> None:
-        self._dsn = dsn
+        super().__init__(dsn)
         self._spark = spark
 
     def history(self, table: str) -> DataFrame:
@@ -138,10 +98,11 @@ class Reader:
 
         Exact at the moment when the block begins: writers, the feed and drops may go on.
         """
+        within = (at_utc(start, FIRST), at_utc(end, LAST))
         with self._standing(table) as standing:
-            frame = self._hot(standing)
-            if standing.lake_table:
-                frame = frame.unionByName(self._of_lake(standing, standing.lake_table))
+            frame = self._hot(standing, within)
+            if standing.lake_table and not standing.has(within):
+                frame = frame.unionByName(self._of_lake(standing, standing.lake_table, within))
             time = sql.col(reads.quoted(standing.time_column))
             if start is not None:
                 frame = frame.where(time >= sql.lit(start))
@@ -155,12 +116,7 @@ class Reader:
 
         With `as_of`, a position or a moment, both are what they were then, and come from the lake alone.
         """
-        views: dict[str, list[tuple[str, str, str]]] = {}
-        for schema, name in self._tables():
-            view = name if schema == "public" else f"{schema}_{name}"
-            for called, way in ((view, "across"), (f"{view}_history", "history")):
-                if _mentions(question, called):
-                    views.setdefault(called.lower(), []).append((called, way, names.joined(schema, name)))
+        views = self._mentioned(question)
         asked_for = {table for found in views.values() for _, _, table in found}
         position = self.position_at(as_of, sorted(asked_for)) if as_of is not None and asked_for else None
         with ExitStack() as held:
@@ -192,24 +148,12 @@ class Reader:
         except (AnalysisException, ParseException) as error:
             raise QuestionNotUnderstood(str(error).strip().splitlines()[0]) from error
 
-    # ---- one moment ----------------------------------------------------------------------
-
-    @contextmanager
-    def _standing(self, table: str) -> Iterator[_Standing]:
-        for _ in range(_ATTEMPTS):
-            with connect(self._dsn) as session:
-                session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                found = _stand(session, table)
-                if found is not None:
-                    yield found
-                    return
-        raise Busy(f"The chunks of {table} change so often that they cannot be held for a read.")
-
-    def _hot(self, standing: _Standing) -> DataFrame:
+    def _hot(self, standing: Standing, within: Range) -> DataFrame:
         schema = from_arrow_schema(pa.schema([(one.name, one.lake_type) for one in standing.columns]))
         parts = [
             _Part(self._dsn, chunk.name, standing.columns, standing.time_column, standing.snapshot, pages)
-            for chunk in standing.chunks
+            for chunk in (*standing.chunks, *standing.late)
+            if chunk.start < within[1] and within[0] < chunk.end
             for pages in rows.split(chunk.pages)
         ]
         if not parts:
@@ -217,14 +161,16 @@ class Reader:
         packed = self._spark.sparkContext.parallelize([(pickle.dumps(part),) for part in parts], len(parts))
         return self._spark.createDataFrame(packed, "part binary").mapInArrow(_read, schema)
 
-    def _of_lake(self, standing: _Standing, history: str) -> DataFrame:
+    def _of_lake(self, standing: Standing, history: str, within: Range) -> DataFrame:
         """What the lake has of the times that are not resident."""
         reads.require_holds(self._spark, history, standing.owed_by, standing.owed_at)
-        frame = self._as_now(history, standing.columns, standing.missing, cuts=standing.cuts)
-        elsewhere = _merged([*((chunk.start, chunk.end) for chunk in standing.chunks), *standing.nowhere])
-        if elsewhere:
+        bounded = within if within[0] > FIRST and within[1] < LAST else None
+        frame = self._as_now(history, standing.columns, standing.missing, cuts=standing.cuts, within=bounded)
+        if standing.elsewhere:
             time = sql.col(reads.quoted(standing.time_column))
-            inside: list[Expression] = [(time >= sql.lit(start)) & (time < sql.lit(end)) for start, end in elsewhere]
+            inside: list[Expression] = [
+                (time >= sql.lit(start)) & (time < sql.lit(end)) for start, end in standing.elsewhere
+            ]
             frame = frame.where(~reduce(or_, inside))
         return frame
 
@@ -236,11 +182,15 @@ class Reader:
         *,
         upto: int | None = None,
         cuts: Iterable[Cut] = (),
+        within: Range | None = None,
     ) -> DataFrame:
         """What a history adds up to, in the columns that the table has now."""
         there = reads.names_by_number(self._spark, history)
         known = [there[column.number] for column in columns if column.number in there]
-        frame = reads.current(self._spark, history, upto=upto, cuts=cuts, columns=known)
+        if within:
+            frame = reads.content_of_range(self._spark, history, *within, upto=upto, cuts=cuts, columns=known)
+        else:
+            frame = reads.current(self._spark, history, upto=upto, cuts=cuts, columns=known)
         # In a column that the lake does not know yet, whatever it has is as the rows that were here when it came.
         kinds = from_arrow_schema(pa.schema([(one.name, one.lake_type) for one in columns]))
         return frame.select(
@@ -252,67 +202,6 @@ class Reader:
             )
         )
 
-    def _lake_table(self, table: str) -> str:
-        schema, name = names.split(table)
-        with connect(self._dsn) as session:
-            row = session.execute(query("read_table"), {"schema": schema, "table": name}).fetchone()
-        if row is None:
-            raise UnknownTable(f"There is no ChronoTable {schema}.{name}.")
-        if row[3] is None:
-            raise Refused(
-                f"{schema}.{name} is not synced, so the lake has no history of it.",
-                next_step=f"SELECT lakets.enable_sync('{name}', '{schema}'); then run the feed.",
-            )
-        lake_table: str = row[3]
-        return lake_table
-
-    def _tables(self) -> list[tuple[str, str]]:
-        with connect(self._dsn) as session:
-            return session.execute(query("read_tables")).fetchall()
-
-
-def _stand(session: Connection, table: str) -> _Standing | None:
-    """What is resident and what is not, under one snapshot; None when a chunk went away before it was held."""
-    schema, name = names.split(table)
-    try:
-        # Before the snapshot: whatever it shows attached cannot be dropped any more.
-        session.execute(pgsql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(pgsql.Identifier(schema, name)))
-    except pg.UndefinedTable as error:
-        raise UnknownTable(f"There is no table {schema}.{name}.") from error
-    row = session.execute(query("read_table"), {"schema": schema, "table": name}).fetchone()
-    if row is None:
-        raise UnknownTable(f"{schema}.{name} is not a ChronoTable.")
-    number, oid, time_column, lake_table, began = row
-    foreign = session.execute(query("read_foreign"), {"oid": oid}).fetchone()
-    if foreign:
-        raise Refused(
-            f"{schema}.{name} has the partition {foreign[0]}, which is not a chunk: its rows would be missing.",
-            next_step="Move its rows into the table, and drop or detach it.",
-        )
-    cursor = session.cursor(row_factory=dict_row)
-    chunks = [_Chunk(**one) for one in cursor.execute(query("read_resident"), {"table": number})]
-    try:
-        for chunk in chunks:  # those that a worker has detached are not covered by the lock on the root
-            session.execute(_trusted(f"LOCK TABLE ONLY {chunk.name} IN ACCESS SHARE MODE"))
-    except pg.UndefinedTable:
-        return None
-    cuts = [Cut(*one) for one in session.execute(query("read_cuts"), {"table": number})]
-    nowhere = session.execute(query("read_nowhere"), {"table": number}).fetchall()
-    uuids, position = session.execute(query("read_owed"), {"table": number}).fetchone() or ((), 0)
-    (snapshot,) = session.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
-    return _Standing(
-        time_column,
-        rows.columns_of(session, oid),
-        rows.missing_of(session, oid),
-        snapshot,
-        tuple(chunks),
-        lake_table if began else None,
-        tuple(cuts),
-        tuple((start, end) for start, end in nowhere),
-        tuple(uuids),
-        position,
-    )
-
 
 def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
@@ -323,21 +212,3 @@ def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             )
             for block in found:
                 yield from block.drop_columns([rows.UNREPRESENTABLE]).to_batches()
-
-
-def _merged(ranges: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
-    merged: list[tuple[datetime, datetime]] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _mentions(question: str, name: str) -> bool:
-    return re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", question, re.IGNORECASE) is not None
-
-
-def _trusted(text: str) -> Any:
-    return text

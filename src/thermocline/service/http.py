@@ -6,22 +6,26 @@ import json
 import socket
 import socketserver
 import threading
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector, generate_latest
 
 from thermocline import log as logs
+from thermocline import meters
 from thermocline.errors import Busy, Misconfigured
 from thermocline.masking import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
     from prometheus_client import CollectorRegistry
+
+    from thermocline.work.node import Node
 
     Answer = tuple[bool, dict[str, Any]]
 
@@ -78,6 +82,27 @@ class Watch:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
+
+
+@contextmanager
+def watch_node(host: str, port: int, node: Node) -> Iterator[Watch]:
+    """A node without a service around it: what its process counts, and whether it can claim."""
+
+    def healthy() -> Answer:
+        return True, {"healthy": True}
+
+    def ready() -> Answer:
+        trouble = node.worker.tally.trouble
+        return trouble is None, {"ready": trouble is None, "trouble": trouble}
+
+    process = ProcessCollector(registry=None)
+    with Watch(host, port, meters.REGISTRY, healthy=healthy, ready=ready) as watch:
+        meters.REGISTRY.register(process)
+        log.info("node shown", url=watch.url)
+        try:
+            yield watch
+        finally:
+            meters.REGISTRY.unregister(process)
 
 
 class _Server(ThreadingHTTPServer):

@@ -35,14 +35,21 @@ class FeedPart:
         """Until told to stop."""
         while not stop.is_set():
             stands = self._stack.feed_status()
+            if not stands.tables and stands.slot and not stands.running:
+                self._end()
             if not stands.tables or stands.running:
                 tell(State.WAITING, _ELSEWHERE if stands.running else _NOTHING_SYNCED)
                 stop.wait(_LOOK_SECONDS)
                 continue
             self._feed(stop, tell)
 
+    def _end(self) -> None:
+        """The last table was dropped: the slot goes, too, for it would keep the log for nobody."""
+        with self._stack.own_feed() as feed:
+            feed.tend()
+
     def _feed(self, stop: threading.Event, tell: Tell) -> None:
-        from thermocline.feed.ledger import FeedTaken  # with Arrow and all: only once a table is synced
+        from thermocline.feed.refusals import FeedTaken  # with Arrow and all: only once a table is synced
 
         try:
             with self._stack.feed() as service:

@@ -13,6 +13,7 @@ from thermocline import log as logs
 from thermocline import meters
 from thermocline.errors import ThermoclineError
 from thermocline.hot.connection import connect
+from thermocline.hot.statements import query
 from thermocline.masking import masked
 from thermocline.service.http import Watch
 from thermocline.service.parts import FeedPart, SchedulerPart, WorkerPart
@@ -51,14 +52,19 @@ class Service:
         if parts is None:
             worker = WorkerPart(stack, work or stack.settings.work)
             parts = (FeedPart(stack), SchedulerPart(stack), worker)
-        self._supervisor = Supervisor(parts, self._stop)
+        self._url = ""
+        self._tell: Callable[[str], None] = lambda _news: None
+        self._supervisor = Supervisor(parts, self._stop, changed=self._changed)
 
     def stop(self) -> None:
         """Begin nothing more, finish or hand back what runs."""
         self._stop.set()
 
-    def run(self, started: Callable[[str], None] = lambda _url: None) -> None:
-        """Until stopped; says where it answers once it does. Refuses an address that is taken before it starts."""
+    def run(self, tell: Callable[[str], None] = lambda _news: None) -> None:
+        """Until stopped; says where it answers once it does, and which part is in trouble.
+
+        Refuses an address that is taken before it starts.
+        """
         state = DatabaseState(lambda: self._stack.dsn)
         process = ProcessCollector(registry=None)
         with Watch(
@@ -68,8 +74,9 @@ class Service:
             meters.REGISTRY.register(process)
             try:
                 log.info("service started", url=watch.url)
+                self._url, self._tell = watch.url, tell
+                self._changed()
                 self._supervisor.start()
-                started(watch.url)
                 self._stop.wait()
                 log.info("service stops")
                 left = self._supervisor.join(GRACE + _LAST_SECONDS)
@@ -81,26 +88,34 @@ class Service:
                 meters.REGISTRY.unregister(state)
                 meters.REGISTRY.unregister(process)
 
+    def _changed(self) -> None:
+        """Say where it answers, and which parts are in trouble."""
+        standings = self._supervisor.standings.items()
+        degraded = [f"; {name} is degraded: {part.why}" for name, part in standings if part.state is State.DEGRADED]
+        self._tell(f"{self._url}/readyz, {self._url}/metrics{''.join(degraded)}")
+
     def healthy(self) -> tuple[bool, dict[str, Any]]:
         """Whether the process is worth keeping: every part is looked after, in whatever state it is."""
         alive = self._supervisor.alive or self._stop.is_set()
         return alive, {"healthy": alive}
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Whether everything does its work: the database answers, and no part is starting, failed or stopping."""
-        database = self._database()
+        """Whether everything does its work: the database answers, and no part is starting, failed or stopping.
+
+        Tables that the feed has set aside are named; the others go on, so they are no reason not to be ready.
+        """
+        database, set_aside = self._look()
         parts = self._supervisor.standings
         good = database is None and not self._stop.is_set() and all(part.state in _GOOD for part in parts.values())
         told = {name: asdict(part) for name, part in parts.items()}
-        return good, {"ready": good, "database": database or "answers", "parts": told}
+        return good, {"ready": good, "database": database or "answers", "parts": told, "set_aside": set_aside}
 
-    def _database(self) -> str | None:
-        """What is wrong with it."""
+    def _look(self) -> tuple[str | None, dict[str, str]]:
+        """What is wrong with the database, and the tables that are set aside, with the reason."""
         try:
             with connect(self._stack.dsn, timeout=_PATIENCE) as session:
-                session.execute("SELECT 1")
+                return None, dict(session.execute(query("service_set_aside")).fetchall())
         except ThermoclineError as error:
-            return error.message
+            return error.message, {}
         except psycopg.Error as error:
-            return masked(f"{type(error).__name__}: {error}".splitlines()[0])
-        return None
+            return masked(f"{type(error).__name__}: {error}".splitlines()[0]), {}

@@ -52,7 +52,7 @@ SEEN = {
     "chunks": Seen("Chunks: active, tiered or dropped.", ("table", "status")),
     "chunks_refused": Seen("Chunks that the last run of retention left, and why.", ("table", "reason")),
     "rollup_staleness_seconds": Seen("For how long a RollUp has not been refreshed.", ("rollup",)),
-    "rollup_dirty_buckets": Seen("Ranges of a RollUp that wait to be computed anew.", ("rollup",)),
+    "rollup_dirty_buckets": Seen("Buckets of a RollUp that wait to be computed anew.", ("rollup",)),
 }
 
 

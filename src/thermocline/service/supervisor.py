@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from thermocline import log as logs
 from thermocline import meters
 from thermocline.errors import ThermoclineError
 from thermocline.masking import masked
+from thermocline.work import backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,8 +64,17 @@ class EndedByItself(ThermoclineError):
 class Supervisor:
     """Each part has a thread of its own."""
 
-    def __init__(self, parts: Sequence[Part], stop: threading.Event, *, first_pause: float = 1.0) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        stop: threading.Event,
+        *,
+        first_pause: float = 1.0,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`changed` is called when the standing of a part has changed."""
         self._stop = stop
+        self._changed = changed
         self._first_pause = first_pause
         self._lock = threading.Lock()
         self._standings = {part.name: Standing(State.STARTING) for part in parts}
@@ -107,7 +116,7 @@ class Supervisor:
                     raise EndedByItself(f"The {part.name} ended by itself.")
             except Exception as error:  # whatever it is, the others go on and this one is tried again
                 failures = 1 if time.monotonic() - began > _CALM else failures + 1
-                pause = min(_LONGEST_PAUSE, self._first_pause * 2 ** min(failures - 1, 10)) * random.uniform(0.5, 1)  # noqa: S311
+                pause = backoff.wait_after(failures, first=self._first_pause, most=_LONGEST_PAUSE)
                 self._failed(part.name, error, pause)
                 self._stop.wait(pause)
         self._tell(part.name, State.STOPPED, "")
@@ -120,6 +129,7 @@ class Supervisor:
             self._standings[name] = Standing(state, why, datetime.now(UTC), before.restarts, before.last_error)
         meters.PART_UP.labels(name).set(state in (State.RUNNING, State.WAITING))
         log.info("part", part=name, state=str(state), why=why)
+        self._changed()
 
     def _failed(self, name: str, error: Exception, pause: float) -> None:
         said = error.message if isinstance(error, ThermoclineError) else f"{type(error).__name__}: {error}"
@@ -131,3 +141,4 @@ class Supervisor:
         meters.PART_RESTARTS.labels(name).inc()
         unexpected = None if isinstance(error, ThermoclineError) else error
         log.error("part failed", part=name, message=said, again_in_seconds=round(pause, 1), exc_info=unexpected)
+        self._changed()

@@ -14,7 +14,7 @@ from thermocline.hot.connection import connect
 from thermocline.hot.statements import query
 from thermocline.work import units
 from thermocline.work.jobs import KINDS, UnknownKind, lane, require
-from thermocline.work.schedule import BadSchedule, Rule
+from thermocline.work.schedule import BadSchedule, Rule, parse_window
 from thermocline.work.units import Status, Wanted
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ class UnitLine:
     max_attempts: int
     owner: str | None
     when: datetime
+    waits_for: str | None
+    settled_by: int | None
+    """The later unit that did what this one could not."""
     last_error: str | None
 
 
@@ -73,6 +76,7 @@ class PlanLine:
     policy: str | None
     unit: int | None
     steps: int
+    """Without what stays as it is."""
     ended_at: datetime | None
     lines: list[dict[str, str]]
     outcome: dict[str, Any] | None
@@ -149,8 +153,8 @@ class Desk:
             raise NoSuchUnit(f"There is no work unit {number}.")
         return row
 
-    def add(self, kind: str, table: str | None = None) -> tuple[int, bool]:
-        """Ask for work now, whatever its window says: the number of its unit, and whether that runs already."""
+    def add(self, kind: str, table: str | None = None) -> int:
+        """Ask for work now, whatever its window says: the number of its unit, which may be open already."""
         require([kind])
         job = self._jobs[kind]
         if (job.targets is None) != (table is None):
@@ -164,12 +168,17 @@ class Desk:
                 schema, name = names.split(table)
                 row = session.execute("SELECT lakets._chronotable_id(%s, %s)", [name, schema]).fetchone()
                 number = row[0] if row else None
+                if (number,) not in session.execute(query(job.targets or "")).fetchall():
+                    raise Refused(
+                        f"{kind} is for {job.serves}, and {table} is none of them.",
+                        next_step="`thermocline policies`, `rollup` and `feed status` list them.",
+                    )
             wanted = Wanted(kind, number, destructive=job.destructive, lane=lane(job, number))
             while True:  # the same one, which is open, may end between two looks
                 if (made := units.enqueue(session, wanted)) is not None:
-                    return made, False
+                    return made
                 if same := session.execute(query("work_hurry"), {"kind": kind, "table": number}).fetchone():
-                    return same[0], same[1]
+                    return int(same[0])
 
     def retry(self, number: int) -> None:
         """Let it be tried again at once."""
@@ -190,7 +199,7 @@ class Desk:
             raise Refused(f"Work unit {number} is {unit['status']}, so there is nothing to try again.", next_step=step)
 
     def cancel(self, number: int) -> str | None:
-        """Nobody does it any more; returns the worker that it was taken from, if it ran."""
+        """Nobody does it any more, or is told that it is broken; returns the worker that it was taken from."""
         with self._session() as session:
             row = session.execute(query("work_cancel"), {"id": number}).fetchone()
         if row is None:
@@ -298,13 +307,19 @@ class Desk:
 
 
 def _with_next(line: ScheduleLine, now: datetime) -> ScheduleLine:
-    """With a rule that no scheduler has seen yet, the time that it will compute."""
-    if line.next_at or not line.last_at or not line.enabled:
+    """When it is due next: within its window, and by a rule that no scheduler has seen yet when that one will be.
+
+    What has never run and has no time of day is due as soon as there is something for it to do.
+    """
+    if not line.enabled or (line.every and not line.last_at):
         return line
     try:
-        return replace(line, next_at=Rule(line.every, line.cron).first_run(line.last_at, now))
+        next_at = line.next_at or Rule(line.every, line.cron).first_run(line.last_at, now)
+        if line.window:
+            next_at = parse_window(line.window).next_open(max(next_at, now))
     except BadSchedule:
         return line
+    return replace(line, next_at=next_at)
 
 
 def _split(table: str | None) -> dict[str, str | None]:

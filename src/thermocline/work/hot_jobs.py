@@ -45,6 +45,7 @@ class Partitions:
 
     kind: ClassVar[str] = "partitions"
     targets: ClassVar[str | None] = "work_targets_all"
+    serves: ClassVar[str] = "ChronoTables"
     job_class: ClassVar[str | None] = None
     destructive: ClassVar[bool] = False
 
@@ -90,6 +91,7 @@ class Refresh:
 
     kind: ClassVar[str] = "refresh"
     targets: ClassVar[str | None] = "work_targets_rollups"
+    serves: ClassVar[str] = "tables with RollUps"
     job_class: ClassVar[str | None] = None
     destructive: ClassVar[bool] = False
 
@@ -125,6 +127,7 @@ class Prune:
 
     kind: ClassVar[str] = "prune"
     targets: ClassVar[str | None] = None
+    serves: ClassVar[str] = "the whole database"
     job_class: ClassVar[str | None] = None
     destructive: ClassVar[bool] = False
 

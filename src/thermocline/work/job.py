@@ -61,6 +61,8 @@ class Job(Protocol):
     kind: ClassVar[str]
     targets: ClassVar[str | None]
     """The query that lists the ids of its tables; None: one unit for the whole database."""
+    serves: ClassVar[str]
+    """What these tables are, in words."""
     job_class: ClassVar[str | None]
     destructive: ClassVar[bool]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from thermocline.errors import Refused
-from thermocline.work.gate_jobs import Retention, Tier, Verify
+from thermocline.work.gate_jobs import Retention, Settle, Tier, Verify
 from thermocline.work.hot_jobs import Partitions, Prune, Refresh
+from thermocline.work.recompute_job import Recompute
+from thermocline.work.rehydrate_job import Rehydrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from thermocline.stack import Stack
     from thermocline.work.job import Job
 
-_ALL = (Partitions, Refresh, Tier, Retention, Verify, Prune)
+_ALL = (Partitions, Refresh, Recompute, Tier, Retention, Settle, Rehydrate, Verify, Prune)
 KINDS = tuple(kind.kind for kind in _ALL)
 
 

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 log = logs.get(__name__)
 _RETRY = 1.0
+_MOST = 5.0  # so soon a worker learns that its unit was cancelled
 
 
 class Keeper:
-    """Renews at a third of the lease; while the database does not answer it tries again every second.
+    """Renews every five seconds, or at a third of the lease if that is sooner.
 
-    A claim that could not be renewed for a whole lease is lost: somebody else may have it.
+    While the database does not answer it tries again every second. A claim that could not be renewed for a whole lease
+    is lost: somebody else may have it.
     """
 
     def __init__(self, dsn: str, *, lease: float = units.LEASE, timeout: int = 10) -> None:
@@ -65,9 +67,10 @@ class Keeper:
             return list(self._held.values())
 
     def _run(self) -> None:
-        wait = self._lease / 3
+        regularly = min(_MOST, self._lease / 3)
+        wait = regularly
         while not self._ended.wait(wait):
-            wait = self._lease / 3
+            wait = regularly
             if not self.held:
                 continue
             try:
@@ -75,10 +78,10 @@ class Keeper:
                     units.renew(session, self.held, lease=self._lease)
             except ThermoclineError as error:
                 log.warning("leases not renewed", code=error.code, message=error.message, held=len(self.held))
-                wait = min(_RETRY, self._lease / 3)
+                wait = min(_RETRY, regularly)
             except Exception:  # whatever it is, the next try may do better; the leases run out if none does
                 log.exception("leases not renewed")
-                wait = min(_RETRY, self._lease / 3)
+                wait = min(_RETRY, regularly)
             self._drop_lost()
 
     def _drop_lost(self) -> None:

@@ -46,13 +46,13 @@ class Rule:
         if self.cron is not None:
             self._after(datetime.now(UTC))
 
-    def next_run(self, last: datetime | None, now: datetime) -> datetime:
-        """The next time after now: missed runs are not made up for, and the grid of the last one is kept."""
+    def next_run(self, due: datetime | None, now: datetime) -> datetime:
+        """The next time after now: missed runs are not made up for, and the grid of the one that was due is kept."""
         if self.every is None:
             return self._after(now)
-        if last is None or last > now:
+        if due is None or due > now:
             return now + self.every
-        return last + ((now - last) // self.every + 1) * self.every
+        return due + ((now - due) // self.every + 1) * self.every
 
     def first_run(self, last: datetime | None, now: datetime) -> datetime:
         """When it is due under a rule that is new: at once by an interval that is over, by cron when its time comes."""
@@ -80,14 +80,29 @@ class Window:
     def __str__(self) -> str:
         return f"{self.means} {self.start:%H:%M}-{self.end:%H:%M}"
 
+    def next_open(self, moment: datetime) -> datetime:
+        """The first moment from this one on at which work may begin."""
+        moment = moment.astimezone(UTC)
+        at = moment.time()
+        inside = self.start <= at < self.end if self.start < self.end else at >= self.start or at < self.end
+        if inside == (self.means == "runs"):
+            return moment
+        opens = datetime.combine(moment.date(), self.start if self.means == "runs" else self.end, UTC)
+        return opens if opens > moment else opens + timedelta(days=1)
 
-def parse_every(text: str) -> timedelta:
-    """As 30s, 5m, 2 hours or 1d."""
+
+def length_of(text: str) -> timedelta | None:
+    """As 30s, 5m, 2 hours or 1d; None if it is no length of time."""
     found = _EVERY.fullmatch(text.strip().lower())
     try:
-        every = timedelta(**{_UNITS[found[2]]: float(found[1])}) if found else None
+        return timedelta(**{_UNITS[found[2]]: float(found[1])}) if found else None
     except OverflowError:
-        every = timedelta.max
+        return timedelta.max
+
+
+def parse_every(text: str) -> timedelta:
+    """As 30s, 5m, 2 hours or 1d, and not too short or too long for a schedule."""
+    every = length_of(text)
     if every is None:
         raise BadSchedule(f"{text!r} is no interval.")
     Rule(every).check()

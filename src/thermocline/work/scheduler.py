@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import errors as pg
 
 from thermocline import log as logs
 from thermocline.hot.connection import connect
@@ -13,7 +17,7 @@ from thermocline.work.schedule import BadSchedule, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from psycopg import Connection
 
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logs.get(__name__)
 TICK = 10.0
+_REST, _LONGEST_REST = timedelta(minutes=5), timedelta(days=1)
+# Of what a table needs soon, as its next chunks.
+_LONGEST_LIGHT_REST = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Due:
     last_at: datetime | None
     next_at: datetime | None
     now: datetime
+    broken: int
+    """Units before that are broken, with none since that did their work."""
 
 
 class Scheduler:
@@ -47,9 +56,24 @@ class Scheduler:
         self._timeout = timeout
 
     def tick(self) -> int:
-        """Make the units that are due; returns how many were made here."""
+        """Make the units that are due; returns how many were made here.
+
+        What one kind of work fails of is told once the others have been seen to.
+        """
+        made = 0
+        failed: list[psycopg.Error] = []
         with connect(self._dsn, timeout=self._timeout, autocommit=True) as session:
-            return sum(self._tick(session, job) for job in self._jobs.values())
+            for job in self._jobs.values():
+                try:
+                    made += self._tick(session, job)
+                except psycopg.Error as error:
+                    if session.broken:
+                        raise
+                    log.exception("schedules not seen to", kind=job.kind)
+                    failed.append(error)
+            if failed:
+                raise failed[0]
+        return made
 
     def _tick(self, session: Connection, job: Job) -> int:
         tables = [row[0] for row in session.execute(query(job.targets))] if job.targets else [None]
@@ -62,14 +86,19 @@ class Scheduler:
                 log.error("bad schedule", kind=job.kind, schedule=due.schedule, message=error.message)
                 problem = f"{Rule(due.every, due.cron).key}: {error.message}"
                 session.execute(query("schedule_problem"), {"schedule": due.schedule, "problem": problem})
+            except pg.ForeignKeyViolation:
+                log.info("table dropped meanwhile", kind=job.kind, table=due.table)
         return made
 
     def _made(self, session: Connection, job: Job, due: Due) -> bool:
         rule = Rule(due.every, due.cron)
         # New, or given another rule: the time that was computed by the old one does not count.
-        first = due.now if due.rule == rule.key else rule.first_run(due.last_at, due.now)
+        kept = due.rule == rule.key
+        first = due.now if kept else rule.first_run(due.last_at, due.now)
         now_due = first <= due.now
-        next_at = rule.next_run(due.last_at, due.now) if now_due else first
+        # From when it was due, not from when that was seen: one that came late would be followed by another too soon.
+        after = rule.next_run(due.next_at if kept else None, due.now)
+        next_at = max(after, due.now + _rest(job, due.broken)) if now_due else first
         row = session.execute(
             query("schedule_make"),
             {
@@ -87,3 +116,9 @@ class Scheduler:
             },
         ).fetchone()
         return row is not None
+
+
+def _rest(job: Job, broken: int) -> timedelta:
+    """How long work that breaks again and again is left alone, whatever its schedule says."""
+    most = _LONGEST_REST if job.job_class else _LONGEST_LIGHT_REST
+    return min(_REST * 2 ** min(broken - 1, 20), most) if broken else timedelta()

@@ -19,6 +19,7 @@ from thermocline.crash import crash_point
 from thermocline.errors import Busy, Refused, ThermoclineError, Unreachable
 from thermocline.hot import names
 from thermocline.hot.connection import connect
+from thermocline.hot.pool import Pool
 from thermocline.hot.statements import query
 from thermocline.masking import masked
 from thermocline.work import backoff, pacing, units
@@ -42,6 +43,10 @@ GRACE = 30.0
 _BURY_SECONDS = 10.0
 _MOST_SKEW = 60.0
 _LOOK = 0.25
+# However much light work there is, heavy work is asked for so often.
+_HEAVY_SECONDS = 1.0
+# Its own, its job's, what that needs beside it, and one to spare. So no thread waits for another's.
+_SESSIONS_EACH = 4
 
 
 class ClocksDiffer(Refused):
@@ -81,7 +86,7 @@ def new_owner() -> str:
 
 
 class Worker:
-    """Runs jobs. Each thread has a session of its own; the leases are kept by another thread."""
+    """Runs jobs, in threads with a pool of sessions of their own; the leases are kept by another thread."""
 
     def __init__(
         self,
@@ -110,7 +115,13 @@ class Worker:
         self._buried_at = float("-inf")
         self._batches = [Batch() for _ in range(settings.concurrency)]
         self._keeper = Keeper(dsn, lease=settings.lease, timeout=timeout)
+        self._pool = Pool(dsn, settings.concurrency * _SESSIONS_EACH, timeout=timeout)
         self.tally = Tally()
+
+    @property
+    def concurrency(self) -> int:
+        """How many units it runs at once."""
+        return len(self._batches)
 
     def stop(self) -> None:
         """Claim nothing more; what runs may finish."""
@@ -118,7 +129,7 @@ class Worker:
 
     def run(self, *, once: bool = False, grace: float = GRACE) -> Tally:
         """Until stopped, or with `once` until nothing is due. What is not finished in time is handed back."""
-        with self._keeper:
+        with self._keeper, self._pool:
             threads: list[threading.Thread] = []
             try:
                 for number, batch in enumerate(self._batches):
@@ -129,6 +140,7 @@ class Worker:
                     threads.append(thread)
                 while any(thread.is_alive() for thread in threads) and not self._stop.wait(_LOOK):
                     self._relieve([batch for batch in self._batches if batch.stuck])
+                    self._pool.trim()
             finally:  # whatever it was: no thread goes on beside those of the next worker
                 self._over.set()
                 self._finish(threads, grace)
@@ -190,6 +202,10 @@ class Worker:
     # ---- one thread ----------------------------------------------------------------------------
 
     def _serve(self, once: bool, batch: Batch) -> None:
+        with self._pool.lent():
+            self._serve_lent(once, batch)
+
+    def _serve_lent(self, once: bool, batch: Batch) -> None:
         tries = 0
         while not self._stopping or not batch.empty:
             try:
@@ -226,21 +242,30 @@ class Worker:
         """Claim and run; true when there is nothing more to do."""
         light = [kind for kind, job in self._jobs.items() if job.job_class is None]
         pace = Pace()
+        asked = float("-inf")
         while not self._stopping:
             self._bury(session)
             began = time.monotonic()
             done = worked = self._claim_and_run(session, light, batch, pace.most)
             pace.learn(done, time.monotonic() - began)
-            for job_class in {job.job_class for job in self._jobs.values() if job.job_class and not worked}:
-                heavy = [kind for kind, job in self._jobs.items() if job.job_class == job_class]
-                with pacing.seat(session, job_class) as seat:
-                    worked = self._claim_and_run(session, heavy, batch) if seat is not None else 0
+            if not worked or time.monotonic() - asked > _HEAVY_SECONDS:
+                worked += self._claim_and_run_heavy(session, batch)
+                asked = time.monotonic()
             self._trouble(None)
             if not worked and once:
                 return True
             if not worked:
                 self._rest(self._settings.poll)
         return True
+
+    def _claim_and_run_heavy(self, session: Connection, batch: Batch) -> int:
+        """One unit of each class that has a free seat; how many there were."""
+        worked = 0
+        for job_class in {job.job_class for job in self._jobs.values() if job.job_class}:
+            heavy = [kind for kind, job in self._jobs.items() if job.job_class == job_class]
+            with pacing.seat(session, job_class) as seat:
+                worked += self._claim_and_run(session, heavy, batch) if seat is not None else 0
+        return worked
 
     def _bury(self, session: Connection) -> None:
         with self._lock:
@@ -320,6 +345,8 @@ class Worker:
                 ending = Ending(Status.PENDING, error=error.message, counts=False)
             except ClocksDiffer as error:  # this machine's fault, not the unit's: another node may do it
                 ending = Ending(Status.PENDING, error=_said(error), delay=_MOST_SKEW, counts=False)
+            except TableGone as error:
+                ending = Ending(Status.CANCELLED, error=_said(error))
             except Hopeless as error:
                 ending = Ending(Status.FAILED, error=_said(error))
             except ThermoclineError as error:
@@ -368,7 +395,8 @@ class Worker:
         if unit.table is None:
             return Target()
         row = session.execute(query("work_target"), {"id": unit.table}).fetchone()
-        if row is None:
+        if row is None:  # by whatever means: if they were not ours, it is still registered
+            session.execute("SELECT lakets._reconcile(%s)", [unit.table])
             raise TableGone(f"The ChronoTable with the id {unit.table} was dropped while its {unit.kind} work waited.")
         claim.about = row[2]
         structlog.contextvars.bind_contextvars(table=row[2])

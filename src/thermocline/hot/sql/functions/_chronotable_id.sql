@@ -26,7 +26,8 @@ BEGIN
                             (SELECT g.name FROM lakets._rollup_registry g
                              WHERE g.rollup_oid = to_regclass(format('%I.%I', p_schema_name, p_table_name))))
                 WHEN to_regclass(format('%I.%I', p_schema_name, p_table_name)) IS NULL
-                THEN 'There is no table of that name. `thermocline tables` lists the ChronoTables; the schema is an argument of its own.'
+                THEN 'There is no table of that name. `thermocline tables` lists the ChronoTables'
+                     || CASE WHEN p_table_name LIKE '%.%' THEN '; the schema is an argument of its own.' ELSE '.' END
                 ELSE format('SELECT lakets.create_chronotable(%L, <time column>, p_schema_name => %L) makes it one.',
                             p_table_name, p_schema_name) END;
     END IF;

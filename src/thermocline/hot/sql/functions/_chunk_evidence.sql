@@ -1,7 +1,6 @@
 -- The physical state of a chunk, as receipts record it and as it is checked again before a drop. Row versions never change
 -- in place, so the sum over their addresses and writers changes with every insert, update and delete, and survives vacuum,
--- freezing, row locks and rolled-back updates. What such a sum cannot see is in the description of the columns:
--- values of columns added later, labels of enums, expressions of generated columns.
+-- freezing, row locks and rolled-back updates. What such a sum cannot see is in the description of the columns.
 -- Everything comes from the snapshot of the calling statement; take a lock in an earlier one.
 CREATE OR REPLACE FUNCTION thermocline._chunk_evidence(
     p_chunk         oid,
@@ -31,25 +30,7 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT jsonb_agg(jsonb_build_object(
-               'attnum', a.attnum, 'name', a.attname, 'type', a.atttypid::regtype::text, 'typmod', a.atttypmod,
-               'collation', nullif(a.attcollation, 0)::regcollation::text, 'missing', a.attmissingval::text,
-               'generated', pg_get_expr(d.adbin, d.adrelid), 'labels', l.labels) ORDER BY a.attnum)
-    INTO columns
-    FROM pg_attribute a
-    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated <> ''
-    LEFT JOIN LATERAL (
-        WITH RECURSIVE parts (type) AS (  -- an enum may be the element of an array or the base of a domain
-            SELECT a.atttypid
-            UNION
-            SELECT u.part FROM parts p JOIN pg_type t ON t.oid = p.type, unnest(ARRAY[t.typelem, t.typbasetype]) u (part)
-            WHERE u.part <> 0
-        )
-        SELECT jsonb_agg(e.enumlabel ORDER BY e.enumtypid, e.enumsortorder) AS labels
-        FROM parts p JOIN pg_enum e ON e.enumtypid = p.type
-    ) l ON true
-    WHERE a.attrelid = p_chunk AND a.attnum > 0 AND NOT a.attisdropped;
-
+    columns := thermocline._chunk_columns(p_chunk);
     IF p_with_rows THEN
         EXECUTE format(
             'SELECT count(*), coalesce(sum(hash_record_extended(row(ctid, xmin), 0)), 0) FROM ONLY %s', p_chunk::regclass)

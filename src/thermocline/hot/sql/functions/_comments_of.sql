@@ -6,7 +6,7 @@ AS $$
     SELECT CASE WHEN a.attname IS NOT NULL THEN format('COMMENT ON COLUMN %s.%I IS %L', r.full_name, a.attname, d.description)
                 ELSE format('COMMENT ON %s %s IS %L', r.kind, r.full_name, d.description) END
     FROM (SELECT c.oid, format('%I.%I', n.nspname, c.relname) AS full_name,
-                 CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END AS kind
+                 CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind
           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_relation) r
     JOIN pg_description d ON d.classoid = 'pg_class'::regclass AND d.objoid = r.oid
     LEFT JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum = d.objsubid AND d.objsubid > 0

@@ -15,7 +15,6 @@ AS $$
 DECLARE
     v_table  lakets._chronotable_registry;
     v_type   text;
-    v_name   text;
     v_chunk  text;
     v_oid    oid;
     v_attach text;
@@ -24,31 +23,7 @@ BEGIN
     SELECT * INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id;
     SELECT format_type(a.atttypid, NULL) INTO STRICT v_type
     FROM pg_attribute a WHERE a.attrelid = v_table.table_oid AND a.attname = v_table.time_column;
-    v_name  := lakets._chunk_name(v_table.table_name, p_range_start);
-    v_chunk := format('%I.%I', v_table.schema_name, v_name);
-    IF EXISTS (SELECT FROM lakets._chunk_metadata m
-               WHERE m.chunk_oid = to_regclass(v_chunk) AND m.chronotable_id <> p_chronotable_id AND m.status <> 'dropped') THEN
-        -- The chunk of a table that had this name before.
-        v_chunk := format('%I.%I', v_table.schema_name,
-                          lakets._chunk_name(v_table.table_name || '_' || p_chronotable_id, p_range_start));
-    END IF;
-
-    IF to_regclass(v_chunk) IS NOT NULL THEN
-        RAISE EXCEPTION 'cannot make a chunk of %.% for [%, %): % is there already',
-            v_table.schema_name, v_table.table_name, p_range_start, p_range_end, v_chunk
-            USING HINT = 'Rename or drop that table if it is not a part of the ChronoTable.';
-    END IF;
-    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)%s', v_chunk, v_table.table_oid::regclass,
-                   (SELECT ' WITH (' || string_agg(o, ', ') || ')' FROM unnest(v_table.chunk_options) o
-                    WHERE o ~ '^[a-z_.]+=[[:alnum:]_.+-]+$'));
-    PERFORM thermocline._revoke_defaults(v_chunk::regclass);
-    EXECUTE format('ALTER TABLE %s OWNER TO %I', v_chunk,
-                   (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = v_table.table_oid));
-    EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_chunk);
-    EXECUTE format(
-        'CREATE TRIGGER trg_thermocline_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT'
-        ' EXECUTE FUNCTION thermocline._chunk_truncated()', v_chunk);
-    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER trg_thermocline_truncate', v_chunk);
+    v_chunk := thermocline._make_chunk_table(p_chronotable_id, p_range_start, p_range_end);
     v_attach := format(
         'ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
         v_table.table_oid::regclass, v_chunk,
@@ -76,6 +51,7 @@ BEGIN
     PERFORM thermocline._tell(jsonb_build_object(
         'event', 'chunk_created', 'chronotable', p_chronotable_id, 'chunk', v_oid::bigint,
         'file', (SELECT relfilenode::bigint FROM pg_class WHERE oid = v_oid),
+        'attached', (SELECT i.xmin::text::bigint FROM pg_inherits i WHERE i.inhrelid = v_oid),
         'range_start', p_range_start, 'range_end', p_range_end));
     RETURN v_oid;
 END

@@ -45,7 +45,7 @@ BEGIN
             USING HINT = 'Rows below it are in the RollUp already and would be counted twice.';
     END IF;
     IF v_raw IS NULL THEN
-        v_raw := thermocline._rollup_query(v_id, format(
+        v_raw := thermocline._rollup_query(v_rollup, format(
             'SELECT * FROM %%s x WHERE x.%s >= %s', replace(quote_ident(v_rollup.source_time_column), '%', '%%'),
             replace(thermocline._in_utc(v_mark, v_time), '%', '%%')));
     END IF;
@@ -69,9 +69,9 @@ BEGIN
             ' OR %7$s > (SELECT upper(lakets._rollup_pending_span(%1$s))) OR %2$s OR ((t.%3$I, %4$s) IN'
             ' (SELECT %5$s, %6$s FROM lakets._rollup_pending(%1$s) p WHERE p.keys IS NOT NULL)) IS NOT TRUE)',
             v_id, v_null, v_rollup.bucket_column, v_stored, thermocline._in_utc('p.bucket', v_bucket), v_keys, v_start) END,
-        thermocline._rollup_query(v_id, format(
+        thermocline._rollup_query(v_rollup, format(
             'SELECT s.* FROM lakets._rollup_pending_whole(%1$s) p JOIN LATERAL (%2$s) s ON true', v_id, v_pending)),
-        coalesce(' UNION ALL ' || thermocline._rollup_query(v_id, format(
+        coalesce(' UNION ALL ' || thermocline._rollup_query(v_rollup, format(
             'SELECT s.* FROM lakets._rollup_pending(%1$s) p JOIN LATERAL (%2$s%3$s) s ON true WHERE p.keys IS NOT NULL',
             v_id, v_pending, replace(v_rows, '%', '%%'))), ''),
         v_raw);

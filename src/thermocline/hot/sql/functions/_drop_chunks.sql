@@ -1,7 +1,8 @@
 -- Drops the chunks of a table that end by p_until, oldest first, in the transaction of whoever calls. It claims as many as
 -- one call may drop, then takes the table's lock, which is therefore held for the drops alone, then drops. What is refused
 -- or busy stays, with a notice; one chunk's failure is a warning and does not stop the others. A chunk whose table is not
--- there any more is taken note of when nothing has to be proven.
+-- there any more is taken note of when nothing has to be proven. Nothing goes, not even by force, while drops are paused; a pause
+-- that begins meanwhile keeps what is left.
 CREATE OR REPLACE FUNCTION thermocline._drop_chunks(
     p_chronotable_id int,
     p_until          timestamptz,
@@ -24,14 +25,19 @@ DECLARE
     v_dropped  int     := 0;
     v_code     text;
     v_hint     text;
+    v_pause    record;
 BEGIN
+    SELECT * INTO v_pause FROM thermocline._drop_pause();
+    IF v_pause.message IS NOT NULL THEN
+        RAISE EXCEPTION '%', v_pause.message USING HINT = v_pause.hint;
+    END IF;
     SELECT table_oid INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id;
     IF NOT p_forced THEN
         PERFORM lakets._refresh_before_drop(p_chronotable_id, p_until);
     END IF;
     BEGIN
         FOR v_chunk IN
-            SELECT m.id, m.chunk_oid, m.chunk_name, c.oid IS NULL AS gone,
+            SELECT m.id, m.chunk_oid, m.chunk_name, c.oid IS NULL AS gone, coalesce(m.kept_until > clock_timestamp(), false) AS kept,
                    (SELECT string_agg(b.name, ', ')
                     FROM thermocline._rollups_behind(p_chronotable_id, m.range_start, m.range_end) b) AS needed_by
             FROM lakets._chunk_metadata m LEFT JOIN pg_class c ON c.oid = m.chunk_oid
@@ -43,6 +49,11 @@ BEGIN
                 RAISE NOTICE 'more chunks of % are due; one call drops % at most', v_table::regclass, v_most
                     USING HINT = 'Call again, run `thermocline retention`, or SET lakets.max_drops_per_call.';
                 EXIT;
+            END IF;
+            IF v_chunk.kept AND NOT v_chunk.gone THEN  -- by force neither: somebody has asked for it to stay
+                RAISE NOTICE '% stays: it was brought back from the lake and is kept', v_chunk.chunk_name
+                    USING DETAIL = 'kept', HINT = 'It goes when its time is over, or after SELECT lakets.release(...).';
+                CONTINUE;
             END IF;
             IF v_chunk.needed_by IS NOT NULL AND NOT p_forced AND NOT v_chunk.gone AND NOT p_gated THEN
                 RAISE NOTICE '% stays: RollUps still need its rows: %', v_chunk.chunk_name, v_chunk.needed_by
@@ -78,6 +89,11 @@ BEGIN
         FOR v_chunk IN
             SELECT c.oid, c.oid::regclass::text AS name, c.evidence FROM unnest(v_claimed, v_evidence) c (oid, evidence)
         LOOP
+            SELECT * INTO v_pause FROM thermocline._drop_pause();
+            IF v_pause.message IS NOT NULL THEN
+                RAISE NOTICE '%', v_pause.message USING HINT = v_pause.hint;
+                EXIT;
+            END IF;
             BEGIN
                 PERFORM thermocline._remove_chunk(v_chunk.oid, v_chunk.evidence, p_forced, p_reason);
                 v_dropped := v_dropped + 1;

@@ -35,14 +35,10 @@ BEGIN
         RAISE EXCEPTION 'from % to % it would take more than % chunks of %', v_start, v_stop, c_most, v_step
             USING HINT = 'Look for rows with a wrong time, or choose longer chunks.';
     END IF;
-    -- The grid is counted from its origin, never from the chunk before: months differ, and nothing may drift.
-    -- Of each step the part that nothing covers: another interval's chunks may end in the middle of one.
+    -- Of each step of the grid the part that nothing covers: another interval's chunks may end in the middle of one.
     FOR v_from, v_to IN
         SELECT lower(gap), upper(gap)
-        FROM (SELECT DISTINCT b AS begins, lakets.time_bucket(v_step, b + v_step + v_step / 2) AS ends
-              FROM generate_series(v_start, v_stop + v_step, least(v_step, interval '20 days')) g,
-                   lakets.time_bucket(v_step, g) b
-              WHERE b <= v_stop) step,
+        FROM thermocline._grid(v_step, v_start, v_stop) step,
              LATERAL (SELECT range_agg(tstzrange(m.range_start, m.range_end)) AS taken FROM (
                           SELECT range_start, range_end FROM lakets._chunk_metadata
                           WHERE chronotable_id = p_chronotable_id AND status <> 'dropped'

@@ -1,9 +1,13 @@
--- The buckets of a RollUp that touch a range that has left PostgreSQL, as times.
-CREATE OR REPLACE FUNCTION thermocline._frozen_buckets(p_rollup_id int) RETURNS tstzmultirange
-LANGUAGE sql STABLE
+-- The buckets of a RollUp that touch a range that has left PostgreSQL, as times. Mostly there are none.
+CREATE OR REPLACE FUNCTION thermocline._frozen_buckets(p_rollup lakets._rollup_registry) RETURNS tstzmultirange
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT thermocline._buckets_over(p_rollup_id, thermocline._frozen(p_rollup_id))
+DECLARE
+    v_frozen tstzmultirange := thermocline._frozen(p_rollup);
+BEGIN
+    RETURN CASE WHEN isempty(v_frozen) THEN v_frozen ELSE thermocline._buckets_over(p_rollup, v_frozen) END;
+END
 $$;
 
-COMMENT ON FUNCTION thermocline._frozen_buckets(int) IS 'The buckets of a RollUp that stay as they are.';
+COMMENT ON FUNCTION thermocline._frozen_buckets(lakets._rollup_registry) IS 'The buckets of a RollUp that stay as they are.';

@@ -32,18 +32,19 @@ BEGIN
         END;
     END IF;
 
-    GRANT USAGE ON SCHEMA lakets, thermocline, wal2delta, thermocline_lake TO lakets_read, lakets_admin;
+    GRANT USAGE ON SCHEMA lakets, thermocline, wal2delta, thermocline_lake, lakets_cdf TO lakets_read, lakets_admin;
     GRANT SELECT ON ALL TABLES IN SCHEMA lakets, thermocline, wal2delta, thermocline_lake TO lakets_read, lakets_admin;
     REVOKE ALL ON thermocline.seal FROM lakets_read, lakets_admin;
     GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA lakets TO lakets_admin;
     GRANT INSERT, UPDATE, DELETE ON thermocline.synced_table, thermocline.chunk_copy, thermocline.detaching,
-        thermocline.dropped_range, thermocline.receipt, thermocline.schedule TO lakets_admin;
+        thermocline.dropped_range, thermocline.receipt, thermocline.schedule, thermocline.mirror_doubt, thermocline.mended_chunk,
+        thermocline.rehydration, thermocline.late_time, thermocline.unproven TO lakets_admin;
     -- Not who and when: those are what they are.
     GRANT INSERT (action, object, chronotable_id, range_start, range_end, row_count, bytes, forced, reason, evidence)
         ON thermocline.audit TO lakets_admin;
     GRANT USAGE ON ALL SEQUENCES IN SCHEMA lakets, thermocline TO lakets_admin;
-    GRANT EXECUTE ON FUNCTION thermocline._tell(jsonb), thermocline._chunk_truncated(), thermocline._rollup_truncated()
-        TO lakets_admin;
+    GRANT EXECUTE ON FUNCTION thermocline._tell(jsonb), thermocline._chunk_truncated(), thermocline._rollup_truncated(),
+        thermocline._mirrored(), thermocline._make_shadow(int), thermocline._drop_shadow(int) TO lakets_admin;
     GRANT EXECUTE ON FUNCTION thermocline._cached_series(int) TO lakets_read, lakets_admin;
     BEGIN
         EXECUTE format('GRANT CREATE ON DATABASE %I TO lakets_admin', current_database());  -- for the publication

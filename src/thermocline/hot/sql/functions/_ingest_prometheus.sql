@@ -1,5 +1,5 @@
 -- What lakets.ingest_prometheus does: all checks with our own search_path, the INSERT with the caller's, as
--- lakets._ingest_batch. A time column without a zone is UTC's, whatever the session's zone is.
+-- lakets.ingest_batch. A time column without a zone is UTC's, whatever the session's zone is.
 CREATE OR REPLACE FUNCTION lakets._ingest_prometheus(
     p_table_name  text,
     p_metric_name text,

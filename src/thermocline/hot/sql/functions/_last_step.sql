@@ -1,7 +1,7 @@
 -- The step of last(): keeps the value whose time comes after the one that it has. PostgreSQL has no type for a value of
 -- any type with a time, so the state is an array with the value as its one element and the time, in microseconds, in its
 -- three lower bounds. Compared with the value as text this loses nothing, whatever the type and the session's settings.
-CREATE OR REPLACE FUNCTION lakets._last_step(p_state anyarray, p_value anyelement, p_time timestamptz) RETURNS anyarray
+CREATE OR REPLACE FUNCTION lakets._last_step(p_state anyarray, p_value anynonarray, p_time timestamptz) RETURNS anyarray
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -21,5 +21,5 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION lakets._last_step(anyarray, anyelement, timestamptz) IS
+COMMENT ON FUNCTION lakets._last_step(anyarray, anynonarray, timestamptz) IS
     'Step of last(): the value with the latest time so far.';

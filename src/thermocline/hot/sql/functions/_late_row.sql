@@ -6,7 +6,8 @@ AS $$
 BEGIN
     RAISE EXCEPTION 'a row of % is too late: its rows from % to % have left PostgreSQL',
         pg_partition_root(TG_RELID), TG_ARGV[0], TG_ARGV[1]
-        USING HINT = 'That range takes no rows any more. Keep chunks for longer than rows may be late.';
+        USING HINT = 'Keep chunks for longer than rows may be late, or let late rows in: SELECT lakets.set_late_rows(<table>, ''lake''). To'
+                     ' change what has left, `thermocline rehydrate` brings the range back.';
 END
 $$;
 

@@ -15,6 +15,7 @@ DECLARE
     v_id     int;
     v_time   text;
     v_told   boolean;
+    v_trap   boolean;
     v_row    jsonb;
     v_at     timestamptz;
     v_count  int;
@@ -31,6 +32,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;  -- a chunk that has left its table
     END IF;
+    -- A range that has left: its buckets are frozen, and have the row only once they are recomputed.
+    v_trap   := EXISTS (SELECT FROM thermocline.dropped_range d WHERE d.chronotable_id = v_id AND d.trap_oid = TG_RELID);
     v_count  := coalesce(nullif(current_setting('thermocline.marks_' || v_id, true), ''), '0')::int + 1;
     v_marked := coalesce(nullif(current_setting('thermocline.marked_' || v_id, true), ''), '{}')::tstzmultirange;
     -- All hours that are collected, whichever row this is: a row that moves to another chunk is asked for once more than it comes here.
@@ -39,18 +42,23 @@ BEGIN
                                       ELSE ARRAY[to_jsonb(OLD), to_jsonb(NEW)] END
     LOOP
         v_at := (v_row ->> v_time)::timestamptz;
+        IF v_trap THEN
+            PERFORM thermocline._note_late_hour(v_id, v_at);
+        END IF;
         IF v_told AND v_count <= c_exact THEN
             INSERT INTO lakets._rollup_invalidation_log
                 (rollup_id, bucket_start, chronotable_id, first_time, last_time, keys, told)
             WITH known AS (
-                SELECT g.id, lakets.time_bucket(g.bucket_interval, v_at) AS bucket,
+                SELECT g.id,
+                       CASE WHEN g.bucket_expression ~ '^lakets\.time_bucket\(''[^'']+''::interval, [^,()]+\)$'
+                            THEN lakets.time_bucket(g.bucket_interval, v_at) END AS bucket,  -- for people, where it is told cheaply
                        (SELECT coalesce(jsonb_object_agg(k, v_row -> k), '{}') FROM unnest(g.key_columns) k) AS keys
                 FROM lakets._rollup_registry g WHERE g.source_chronotable_id = v_id AND g.tracked
             )
             SELECT id, bucket, v_id, v_at, v_at, keys, '{}'::int[] FROM known
             UNION ALL
-            -- For a RollUp that is being made and cannot be seen from here.
-            SELECT NULL, NULL, v_id, v_at, v_at, NULL, (SELECT array_agg(id) FROM known);
+            -- For a RollUp that is being made and cannot be seen from here. Meanwhile all others may have been dropped.
+            SELECT NULL, NULL, v_id, v_at, v_at, NULL, (SELECT coalesce(array_agg(id), '{}') FROM known);
         ELSIF NOT v_at <@ v_hours THEN
             v_hour  := date_bin('1 hour', v_at, '2000-01-01');
             v_hours := v_hours + tstzmultirange(tstzrange(v_hour, v_hour + interval '1 hour'));

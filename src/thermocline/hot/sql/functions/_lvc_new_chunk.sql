@@ -7,7 +7,7 @@ DECLARE
     v_cache int := (SELECT id FROM lakets._lvc_registry WHERE chronotable_id = NEW.chronotable_id);
 BEGIN
     IF v_cache IS NOT NULL THEN
-        PERFORM lakets._lvc_watch(NEW.chunk_oid);
+        PERFORM thermocline._watch(NEW.chunk_oid, 'trg_lakets_lvc', 'lakets._lvc_changed()');
         IF thermocline._lvc_fits(v_cache) THEN
             EXECUTE lakets._lvc_statement(v_cache, 'latest', NEW.chunk_oid::regclass::text);
         END IF;

@@ -6,7 +6,8 @@ AS $$
 DECLARE
     v_table oid;
 BEGIN
-    SELECT table_oid INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id;
+    -- Nobody makes chunks of it or changes what it says of late rows meanwhile.
+    SELECT table_oid INTO STRICT v_table FROM lakets._chronotable_registry WHERE id = p_chronotable_id FOR UPDATE NOWAIT;
     PERFORM thermocline._lock(v_table, 'ACCESS EXCLUSIVE');
     RETURN thermocline._set_traps(p_chronotable_id, true);
 EXCEPTION

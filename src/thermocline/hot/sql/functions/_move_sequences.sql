@@ -1,15 +1,18 @@
 -- Sequences that belong to columns of a table (serial) pass to its successor, so that dropping the table leaves them;
--- identity columns of the successor go on where the old ones stopped.
+-- identity columns of the successor go on where the old ones stopped, with sequences that have taken over the names of the old ones.
+-- Rights and comments on those are given after the conversion.
 CREATE OR REPLACE FUNCTION lakets._move_sequences(p_from oid, p_to oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_sequence oid;
-    v_column   name;
-    v_kind     "char";
-    v_last     bigint;
-    v_called   boolean;
+    v_sequence  oid;
+    v_column    name;
+    v_kind      "char";
+    v_last      bigint;
+    v_called    boolean;
+    v_name      name;
+    v_successor oid;
 BEGIN
     FOR v_sequence, v_column, v_kind IN
         SELECT d.objid, a.attname, d.deptype
@@ -23,7 +26,12 @@ BEGIN
             EXECUTE format('ALTER SEQUENCE %s OWNED BY %s.%I', v_sequence::regclass, p_to::regclass, v_column);
         ELSE
             EXECUTE format('SELECT last_value, is_called FROM %s', v_sequence::regclass) INTO v_last, v_called;
-            PERFORM setval(pg_get_serial_sequence(p_to::regclass::text, v_column)::regclass, v_last, v_called);
+            v_name := (SELECT relname FROM pg_class WHERE oid = v_sequence);
+            v_successor := pg_get_serial_sequence(p_to::regclass::text, v_column)::regclass;
+            PERFORM setval(v_successor, v_last, v_called);
+            PERFORM thermocline._revoke_defaults(v_successor);
+            EXECUTE format('ALTER SEQUENCE %s RENAME TO %I', v_sequence::regclass, 'thermocline_converting_' || v_sequence);
+            EXECUTE format('ALTER SEQUENCE %s RENAME TO %I', v_successor::regclass, v_name);
         END IF;
     END LOOP;
 END

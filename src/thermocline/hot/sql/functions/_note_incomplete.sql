@@ -9,7 +9,7 @@ BEGIN
     SET incomplete = g.incomplete + p_lost, watermark = greatest(g.watermark, upper(p_lost))
     WHERE g.id = p_rollup_id AND NOT p_lost <@ g.incomplete;
     IF FOUND THEN
-        PERFORM thermocline._note_incomplete(g.id, thermocline._buckets_over(g.id, p_lost))
+        PERFORM thermocline._note_incomplete(g.id, thermocline._buckets_over(g, p_lost))
         FROM lakets._rollup_registry g WHERE g.source_rollup_id = p_rollup_id;
     END IF;
 END

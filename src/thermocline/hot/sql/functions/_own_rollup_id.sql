@@ -7,8 +7,7 @@ AS $$
 DECLARE
     v_id int := thermocline._rollup_id(p_name);
 BEGIN
-    PERFORM thermocline._require_rollup_table(v_id);
-    PERFORM thermocline._require_owner_of(g.rollup_oid) FROM lakets._rollup_registry g WHERE g.id = v_id;
+    PERFORM thermocline._require_rollup_table(g), thermocline._require_owner_of(g.rollup_oid) FROM lakets._rollup_registry g WHERE g.id = v_id;
     RETURN v_id;
 END
 $$;

@@ -1,5 +1,5 @@
--- Removes the marks of tables that have no RollUp, once no transaction that is still open could have left them. A RollUp in the
--- making needs them, so it holds the lock in common until it is there.
+-- Removes the marks of tables that have no RollUp, and of RollUps that were dropped while their writers were open, once no transaction
+-- that is still open could have left them. A RollUp in the making needs the former, so it holds the lock in common until it is there.
 CREATE OR REPLACE FUNCTION lakets._prune_marks() RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -11,8 +11,9 @@ BEGIN
         RETURN 0;
     END IF;
     DELETE FROM lakets._rollup_invalidation_log l
-    WHERE l.rollup_id IS NULL AND l.xid < pg_snapshot_xmin(pg_current_snapshot())
-      AND NOT EXISTS (SELECT FROM lakets._rollup_registry g WHERE g.source_chronotable_id = l.chronotable_id);
+    WHERE l.xid < pg_snapshot_xmin(pg_current_snapshot())
+      AND NOT EXISTS (SELECT FROM lakets._rollup_registry g
+                      WHERE CASE WHEN l.rollup_id IS NULL THEN g.source_chronotable_id = l.chronotable_id ELSE g.id = l.rollup_id END);
     GET DIAGNOSTICS v_pruned = ROW_COUNT;
     RETURN v_pruned;
 END

@@ -36,7 +36,7 @@ BEGIN
             USING HINT = 'Give a number from 1 on.';
     END IF;
     PERFORM pg_advisory_xact_lock(hashtextextended('thermocline rollup ' || p_rollup_id, 0));
-    v_frozen := thermocline._frozen_buckets(p_rollup_id);
+    v_frozen := thermocline._frozen_buckets(v_rollup);
     SELECT coalesce(array_agg(DISTINCT d ORDER BY d), '{}') INTO v_buckets
     FROM unnest(p_buckets) d WHERE isfinite(d) AND NOT d <@ v_frozen;
     SELECT atttypid INTO STRICT v_type FROM pg_attribute WHERE attrelid = v_table AND attname = p_bucket_column;
@@ -53,7 +53,7 @@ BEGIN
         PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
     END LOOP;
     PERFORM thermocline._mark_dependents(p_rollup_id, (
-        SELECT coalesce(range_agg(tstzrange(e.bucket, e.bucket_end)), '{}') FROM thermocline._bucket_ends(p_rollup_id, v_buckets) e), NULL);
+        SELECT coalesce(range_agg(tstzrange(e.bucket, e.bucket_end)), '{}') FROM thermocline._bucket_ends(v_rollup, v_buckets) e), NULL);
     RETURN cardinality(v_buckets);
 END
 $$;

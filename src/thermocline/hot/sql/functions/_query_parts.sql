@@ -1,5 +1,5 @@
 -- Takes a view's one query apart, as PostgreSQL prints it: what it selects, the one thing it selects from, and the text with
--- /*source*/ in its place. Strings, quoted names and brackets are stepped over, so what stands at the top is known to.
+-- /*source*/ in its place. An ORDER BY at the top is left out: a table has no order, and a part of UNION ALL cannot have one. Strings, quoted names and brackets are stepped over, so what stands at the top is known to.
 CREATE OR REPLACE FUNCTION thermocline._query_parts(
     p_view     oid,
     OUT items    text[],
@@ -46,6 +46,7 @@ BEGIN
             source := source || v_token;
             CONTINUE;
         END IF;
+        EXIT WHEN v_depth = 0 AND v_part IN ('source', 'after') AND v_token = 'ORDER';
         template := template || v_token;
     END LOOP;
     source := trim(E' \n' FROM source);

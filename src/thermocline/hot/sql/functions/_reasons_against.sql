@@ -15,7 +15,10 @@ DECLARE
     v_column  pg_attribute;
     v_type    text;
     v_reasons text[] := '{}';
+    v_against text[];
     v_bad     bigint;
+    v_name    text;
+    v_told    text;
 BEGIN
     IF p_table IS NULL THEN
         RETURN ARRAY[format('there is no table %I.%I', p_schema_name, p_table_name)
@@ -40,7 +43,11 @@ BEGIN
 
     SELECT * INTO v_column FROM pg_attribute
     WHERE attrelid = p_table AND attname = p_time_column AND attnum > 0 AND NOT attisdropped;
-    v_reasons := v_reasons || lakets._reasons_against_interval(p_chunk_interval, v_column.atttypid);
+    v_against := lakets._reasons_against_interval(p_chunk_interval, v_column.atttypid);
+    IF v_against = '{}' THEN
+        v_against := array_remove(ARRAY[thermocline._reason_against_schedule(p_chunk_interval, NULL)], NULL);
+    END IF;
+    v_reasons := v_reasons || v_against;
     IF v_column.attnum IS NULL THEN
         v_reasons := v_reasons || format('it has no column %I', p_time_column);
     ELSE
@@ -53,6 +60,8 @@ BEGIN
                            p_table::regclass, p_time_column) INTO v_bad;
             IF v_bad > 0 THEN
                 v_reasons := v_reasons || format('%s of its rows have no finite %I', v_bad, p_time_column);
+            ELSIF v_against = '{}' THEN
+                v_reasons := v_reasons || thermocline._names_taken(p_table, p_schema_name, p_table_name, p_time_column, p_chunk_interval);
             END IF;
         END IF;
         SELECT v_reasons || coalesce(array_agg(
@@ -67,9 +76,23 @@ BEGIN
                    ORDER BY i.indexrelid::regclass::text), '{}')
         INTO v_reasons
         FROM pg_index i
-        WHERE i.indrelid = p_table AND i.indisunique AND v_column.attnum <> ALL (i.indkey::int2[])
+        WHERE i.indrelid = p_table AND i.indisunique AND v_column.attnum <> ALL ((i.indkey::int2[])[0:i.indnkeyatts - 1])
           AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid);
     END IF;
+
+    -- A check that was never held against the rows is kept when all of them satisfy it, and then is as good as any other.
+    FOR v_name, v_told IN
+        SELECT k.conname, CASE k.contype WHEN 'c' THEN pg_get_expr(k.conbin, k.conrelid) ELSE format('%I IS NOT NULL', a.attname) END
+        FROM pg_constraint k LEFT JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+        WHERE k.conrelid = p_table AND k.contype IN ('c', 'n') AND NOT k.convalidated
+          AND to_jsonb(k) ->> 'conenforced' IS DISTINCT FROM 'false'  -- of PostgreSQL 18
+        ORDER BY k.conname
+    LOOP
+        EXECUTE format('SELECT count(*) FROM %s WHERE NOT (%s)', p_table::regclass, v_told) INTO v_bad;
+        IF v_bad > 0 THEN
+            v_reasons := v_reasons || format('%s of its rows do not satisfy the constraint %I, which is NOT VALID', v_bad, v_name);
+        END IF;
+    END LOOP;
 
     -- What the conversion cannot carry over yet is refused, never dropped in silence.
     SELECT v_reasons || coalesce(array_agg(reason ORDER BY reason), '{}') INTO v_reasons
@@ -96,10 +119,15 @@ BEGIN
         FROM lakets._views_of(p_table) f JOIN pg_rewrite w ON w.ev_class = f.view_oid AND w.rulename <> '_RETURN'
         WHERE f.kind = 'v'
         UNION ALL
-        SELECT DISTINCT format('the function %s depends on it or on a view of it', d.objid::regprocedure)
-        FROM pg_depend d
-        WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_class'::regclass
-          AND (d.refobjid = p_table OR d.refobjid IN (SELECT view_oid FROM lakets._views_of(p_table)))
+        SELECT DISTINCT format('the %s depends on it or on a view of it', pg_describe_object(d.classid, d.objid, 0))
+        FROM (SELECT p_table AS oid UNION SELECT view_oid FROM lakets._views_of(p_table)) r
+        JOIN pg_type y ON y.typrelid = r.oid
+        JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = r.oid AND d.classid = 'pg_proc'::regclass
+                         OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (y.oid, y.typarray) AND d.deptype = 'n'
+                            AND d.classid NOT IN ('pg_class'::regclass, 'pg_rewrite'::regclass)
+        UNION ALL
+        SELECT format('its constraint %I is NO INHERIT, which partitioned tables cannot have', conname)
+        FROM pg_constraint WHERE conrelid = p_table AND contype IN ('c', 'n') AND connoinherit
         UNION ALL
         SELECT DISTINCT format('%s has the column %I of its row type', a.attrelid::regclass, a.attname)
         FROM pg_type y JOIN pg_attribute a ON a.atttypid IN (y.oid, y.typarray) AND a.attrelid <> p_table

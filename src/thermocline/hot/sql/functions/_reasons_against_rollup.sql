@@ -6,10 +6,28 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     WITH rule AS (
         SELECT oid, ev_action::text AS tree FROM pg_rewrite WHERE ev_class = p_view
+    ), casts AS (  -- by way of text, of something whose type is told at once
+        SELECT m[1]::oid AS type FROM rule, regexp_matches(
+            tree, '\{COERCEVIAIO :arg \{(?:VAR :varno \S+ :varattno \S+ :vartype|FUNCEXPR :funcid \d+ :funcresulttype|CONST :consttype'
+                  '|OPEXPR :opno \d+ :opfuncid \d+ :opresulttype|AGGREF :aggfnoid \d+ :aggtype|CASE(?:EXPR)? :casetype'
+                  '|MINMAX(?:EXPR)? :minmaxtype|COALESCE(?:EXPR)? :coalescetype|CASETESTEXPR :typeId) (\d+)', 'g') m
     ), called AS (
         SELECT DISTINCT m[1]::oid AS function FROM rule, regexp_matches(tree, ':(?:funcid|aggfnoid) (\d+)', 'g') m
         UNION
         SELECT o.oprcode FROM rule, regexp_matches(tree, ':opno (\d+)', 'g') m JOIN pg_operator o ON o.oid = m[1]::oid
+        UNION  -- comparisons of rows
+        SELECT o.oprcode FROM rule, regexp_matches(tree, ':opnos \(o ([\d ]+)\)', 'g') m, regexp_split_to_table(m[1], ' ') s
+        JOIN pg_operator o ON o.oid = s::oid
+        UNION  -- what writes the one type, and what reads the other
+        SELECT t.typoutput FROM casts c JOIN pg_type t ON t.oid = c.type
+        UNION
+        SELECT t.typinput FROM rule, regexp_matches(tree, ':resulttype (\d+) :resultcollid \d+ :coerceformat', 'g') m
+        JOIN pg_type t ON t.oid = m[1]::oid
+    ), within AS (  -- an aggregate is declared immutable whatever its functions are
+        SELECT c.function FROM called c
+        UNION
+        SELECT f.function FROM called c JOIN pg_aggregate a ON a.aggfnoid = c.function,
+        LATERAL (VALUES (a.aggtransfn), (a.aggfinalfn), (a.aggcombinefn)) f (function) WHERE f.function <> 0
     ), sources AS (
         SELECT DISTINCT d.refobjid AS source FROM rule r
         JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
@@ -32,12 +50,15 @@ AS $$
             (r.tree NOT LIKE '%:hasTargetSRFs false%', 'it returns several rows for a group'),
             (r.tree LIKE '%{TABLESAMPLECLAUSE%', 'it reads a sample'),
             (r.tree LIKE '%:resjunk true%', 'it groups or orders by something that it does not select'),
-            (r.tree LIKE '%{SQLVALUEFUNCTION%', 'it asks for the time or the user of now')
+            (r.tree LIKE '%{SQLVALUEFUNCTION%', 'it asks for the time or the user of now'),
+            ((SELECT count(*) FROM regexp_matches(r.tree, '\{COERCEVIAIO ', 'g'))
+             <> (SELECT count(*) FROM casts),
+             'it casts something by way of text that is not known to come out the same each time')
         ) y (so, reason) WHERE y.so
         UNION ALL
-        SELECT format('it calls %s, whose result may differ from call to call', c.function::regprocedure)
-        FROM called c JOIN pg_proc p ON p.oid = c.function
-        WHERE p.provolatile <> 'i'
+        (SELECT format('it calls %s, whose result is not the same at every moment and in every session', c.function::regprocedure)
+         FROM within c JOIN pg_proc p ON p.oid = c.function
+         WHERE p.provolatile <> 'i' ORDER BY p.proname)
     ) x
 $$;
 

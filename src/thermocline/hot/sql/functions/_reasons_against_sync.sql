@@ -3,27 +3,19 @@ CREATE OR REPLACE FUNCTION thermocline._reasons_against_sync(p_table oid) RETURN
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    WITH RECURSIVE columns AS (
-        SELECT attname, attgenerated, atttypid, atttypmod
-        FROM pg_attribute WHERE attrelid = p_table AND attnum > 0 AND NOT attisdropped
-    ), bases AS (
-        SELECT attname, atttypid AS type FROM columns
-        UNION ALL
-        SELECT b.attname, t.typbasetype FROM bases b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+    WITH columns AS (
+        SELECT attname, atttypid, atttypmod
+        FROM pg_attribute WHERE attrelid = p_table AND attnum > 0 AND NOT attisdropped AND attgenerated <> 'v'
     )
     SELECT coalesce(array_agg(reason ORDER BY reason), '{}')
     FROM (
-        SELECT format('its column %I has the type %s, which the lake cannot hold yet', c.attname,
-                      format_type(c.atttypid, c.atttypmod)) AS reason
+        SELECT format('its column %I has the type %s, which %s', c.attname, format_type(c.atttypid, c.atttypmod),
+                      thermocline._reason_against_type(c.atttypid)) AS reason
         FROM columns c
-        WHERE NOT EXISTS (
-            SELECT FROM bases b JOIN pg_type t ON t.oid = b.type
-            WHERE b.attname = c.attname AND (t.typtype = 'e' OR t.oid = ANY ('{
-                bool, bytea, "\"char\"", name, int8, int2, int4, text, oid, json, xml, float4, float8, bpchar, varchar, date,
-                timestamp, timestamptz, numeric, uuid, jsonb}'::regtype[]::oid[])))
+        WHERE thermocline._reason_against_type(c.atttypid) IS NOT NULL
         UNION ALL
-        SELECT format('its column %I is generated, and generated columns do not stream', attname)
-        FROM columns WHERE attgenerated <> ''
+        SELECT format('its column %I is generated when it is read, and PostgreSQL refuses changes of such rows that it is to send whole', attname)
+        FROM pg_attribute WHERE attrelid = p_table AND attnum > 0 AND NOT attisdropped AND attgenerated = 'v'
         UNION ALL
         SELECT format('its column %I has a name that the lake uses itself', attname)
         FROM columns

@@ -71,6 +71,8 @@ BEGIN
     RETURN QUERY
     SELECT a.* FROM thermocline._foreign_partitions(v_table.table_oid) f,
                     thermocline._adopt_partition(p_chronotable_id, f.partition) a;
+    RETURN QUERY SELECT * FROM thermocline._reconcile_traps(p_chronotable_id);
+    RETURN QUERY SELECT * FROM thermocline._reconcile_mirror(p_chronotable_id);
     UPDATE lakets._chunk_metadata m
     SET row_count = coalesce(thermocline._estimated_rows(c.oid, c.reltuples), m.row_count),
         size_bytes = pg_total_relation_size(c.oid),

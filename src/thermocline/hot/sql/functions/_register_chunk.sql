@@ -17,7 +17,7 @@ AS $$
     ON CONFLICT ON CONSTRAINT uq_chunk_metadata_ct_range DO UPDATE
         SET chunk_name = excluded.chunk_name, range_end = excluded.range_end, chunk_oid = excluded.chunk_oid,
             status = 'active', row_count = excluded.row_count, size_bytes = excluded.size_bytes, tiered_at = NULL,
-            last_write_lsn = NULL, last_modified_at = excluded.last_modified_at, created_at = now()
+            last_write_lsn = NULL, kept_until = NULL, last_modified_at = excluded.last_modified_at, created_at = now()
 $$;
 
 COMMENT ON FUNCTION thermocline._register_chunk(int, oid, text, timestamptz, timestamptz) IS

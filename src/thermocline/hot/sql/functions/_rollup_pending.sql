@@ -15,15 +15,18 @@ DECLARE
     v_step   interval;
 BEGIN
     SELECT * INTO v_rollup FROM lakets._rollup_registry WHERE id = p_rollup_id;
-    IF NOT EXISTS (SELECT FROM thermocline._marks(p_rollup_id)) THEN
-        RETURN;
+    IF (coalesce(v_rollup.complete_until, '-infinity') < v_rollup.watermark) IS NOT TRUE
+       AND NOT EXISTS (SELECT FROM lakets._rollup_invalidation_log l WHERE l.rollup_id = v_rollup.id)
+       AND NOT EXISTS (SELECT FROM lakets._rollup_invalidation_log l
+                       WHERE l.rollup_id IS NULL AND l.chronotable_id = v_rollup.source_chronotable_id) THEN
+        RETURN;  -- soon told, and mostly so
     END IF;
-    v_frozen := thermocline._frozen(p_rollup_id);
+    v_frozen := thermocline._frozen(v_rollup);
     -- By the clock of a zone there are shorter ones.
     v_step := least(coalesce(thermocline._regular_step(v_rollup.bucket_expression), v_rollup.bucket_interval / 4), interval '20 days');
     RETURN QUERY
     WITH marked AS MATERIALIZED (
-        SELECT m.first_time, least(m.last_time, v_rollup.watermark) AS last_time, m.keys FROM thermocline._marks(p_rollup_id) m
+        SELECT m.first_time, least(m.last_time, v_rollup.watermark) AS last_time, m.keys FROM thermocline._marks(v_rollup) m
         WHERE m.first_time < v_rollup.watermark
     ), moments AS MATERIALIZED (
         SELECT m.first_time AS t, m.keys FROM marked m
@@ -36,11 +39,11 @@ BEGIN
         WHERE m.last_time > m.first_time
     ), found AS MATERIALIZED (
         SELECT DISTINCT b.bucket, m.keys
-        FROM thermocline._buckets_of_rollup(p_rollup_id, (SELECT array_agg(DISTINCT t) FROM moments)) b
+        FROM thermocline._buckets_of_rollup(v_rollup, (SELECT array_agg(DISTINCT t) FROM moments)) b
         JOIN moments m ON m.t = b.t
         WHERE b.bucket < v_rollup.watermark
     ), ended AS (
-        SELECT e.bucket, e.bucket_end FROM thermocline._bucket_ends(p_rollup_id, (SELECT array_agg(DISTINCT f.bucket) FROM found f)) e
+        SELECT e.bucket, e.bucket_end FROM thermocline._bucket_ends(v_rollup, (SELECT array_agg(DISTINCT f.bucket) FROM found f)) e
     )
     SELECT f.bucket, e.bucket_end, f.keys
     FROM found f JOIN ended e ON e.bucket = f.bucket

@@ -8,7 +8,7 @@ AS $$
 BEGIN
     RETURN coalesce((SELECT tstzrange(min(m.first_time) - 2 * g.bucket_interval,
                                       least(max(m.last_time), g.watermark) + 2 * g.bucket_interval)
-                     FROM lakets._rollup_registry g, thermocline._marks(g.id) m
+                     FROM lakets._rollup_registry g, thermocline._marks(g) m
                      WHERE g.id = p_rollup_id AND m.first_time < g.watermark
                      GROUP BY g.id), 'empty');
 END

@@ -5,7 +5,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF EXISTS (SELECT FROM thermocline._marks(p_rollup_id) m WHERE m.keys IS NULL) THEN
+    IF EXISTS (SELECT FROM lakets._rollup_registry g, thermocline._marks(g) m WHERE g.id = p_rollup_id AND m.keys IS NULL) THEN
         RETURN QUERY SELECT p.bucket, p.bucket_end FROM lakets._rollup_pending(p_rollup_id) p WHERE p.keys IS NULL;
     END IF;
 END

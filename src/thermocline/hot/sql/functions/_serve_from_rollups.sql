@@ -16,7 +16,7 @@ BEGIN
     END LOOP;
     UPDATE lakets._rollup_registry g
     SET watermark = greatest(g.watermark, upper(thermocline._buckets_over(
-        g.id, tstzmultirange(tstzrange(p_until - interval '1 microsecond', p_until)))))
+        g, tstzmultirange(tstzrange(p_until - interval '1 microsecond', p_until)))))
     WHERE g.source_chronotable_id = p_chronotable_id;
 END
 $$;

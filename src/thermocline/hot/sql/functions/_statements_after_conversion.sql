@@ -1,5 +1,5 @@
 -- What a table has that LIKE does not copy, as statements to run once its successor carries its name: keys, indexes,
--- foreign keys, row security, rights, comments, triggers, owner and views. Built before anything is renamed, so that every
+-- foreign keys, row security, rights (those on the sequences of identity columns too), comments, triggers, owner and views. Built before anything is renamed, so that every
 -- name is still the old one. Triggers come after the rows: they fired for them long ago.
 CREATE OR REPLACE FUNCTION lakets._statements_after_conversion(p_table oid) RETURNS text[]
 LANGUAGE sql STABLE
@@ -8,6 +8,9 @@ AS $$
     WITH t AS (
         SELECT c.*, format('%I.%I', n.nspname, c.relname) AS full_name
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_table
+    ), identities AS (
+        SELECT s.oid AS sequence FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+        WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p_table AND d.deptype = 'i'
     ), statements (step, name, statement) AS (
         SELECT CASE k.contype WHEN 'f' THEN 3 ELSE 1 END, k.conname::text,
                format('ALTER TABLE %s ADD CONSTRAINT %I %s', t.full_name, k.conname, pg_get_constraintdef(k.oid))
@@ -32,9 +35,11 @@ AS $$
         UNION ALL
         SELECT 5, 'force', format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', t.full_name) FROM t WHERE t.relforcerowsecurity
         UNION ALL
-        SELECT 6, g.statement, g.statement FROM lakets._grants_of(p_table) g
+        SELECT 6, g.statement, g.statement FROM (SELECT p_table UNION ALL SELECT sequence FROM identities) r (oid), lakets._grants_of(r.oid) g
         UNION ALL
         SELECT 7, '', c.statement FROM lakets._comments_of(p_table) c WHERE c.statement LIKE 'COMMENT ON TABLE%'
+        UNION ALL
+        SELECT 7, '', c.statement FROM identities i, lakets._comments_of(i.sequence) c
         UNION ALL
         SELECT 7, k.conname::text, format('COMMENT ON CONSTRAINT %I ON %s IS %L', k.conname, t.full_name, d.said)
         FROM t JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype IN ('p', 'u', 'f'),

@@ -20,13 +20,13 @@ DECLARE
     v_keys   text;
     v_mark   text := format('(SELECT lakets._rollup_watermark(%L))', p_name);
 BEGIN
-    PERFORM thermocline._require_rollup_table(v_id);
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = v_id;
+    PERFORM thermocline._require_rollup_table(v_rollup);
     IF p_to <= p_from OR NOT isfinite(p_from) OR NOT isfinite(p_to) THEN
         RAISE EXCEPTION 'cannot check % from % to %', p_name, p_from, p_to USING HINT = 'Give two moments, the earlier one first.';
     END IF;
-    v_from := (SELECT b.bucket FROM thermocline._buckets_of_rollup(v_id, ARRAY[p_from]) b WHERE p_from IS NOT NULL);
-    v_to := (SELECT upper(thermocline._buckets_over(v_id, tstzmultirange(tstzrange(p_to - interval '1 microsecond', p_to))))
+    v_from := (SELECT b.bucket FROM thermocline._buckets_of_rollup(v_rollup, ARRAY[p_from]) b WHERE p_from IS NOT NULL);
+    v_to := (SELECT upper(thermocline._buckets_over(v_rollup, tstzmultirange(tstzrange(p_to - interval '1 microsecond', p_to))))
              WHERE p_to < '290000-01-01');
     SELECT atttypid INTO STRICT v_time FROM pg_attribute
     WHERE attrelid = v_rollup.source_oid AND attname = v_rollup.source_time_column;
@@ -45,7 +45,7 @@ BEGIN
     FROM unnest(ARRAY[v_rollup.bucket_column] || v_rollup.group_columns) WITH ORDINALITY g (name, n);
     RETURN QUERY EXECUTE format(
         'WITH skipped AS MATERIALIZED ('
-        '  SELECT thermocline._frozen_buckets(%1$s) + coalesce(range_agg(tstzrange(p.bucket, p.bucket_end)), ''{}'') AS times'
+        '  SELECT (SELECT thermocline._frozen_buckets(g) FROM lakets._rollup_registry g WHERE g.id = %1$s) + coalesce(range_agg(tstzrange(p.bucket, p.bucket_end)), ''{}'') AS times'
         '  FROM lakets._rollup_pending(%1$s) p'
         '), both_sides AS ('
         '  SELECT true AS is_stored, ROW(t.*)::%2$s AS x FROM %2$s t'
@@ -62,7 +62,7 @@ BEGIN
         '        CASE WHEN is_there THEN to_jsonb(s) END, CASE WHEN is_wanted THEN to_jsonb(c) END'
         ' FROM paired WHERE NOT is_there OR NOT is_wanted OR (%8$s) ORDER BY 1, 2',
         v_id, v_rollup.rollup_oid::regclass, v_rollup.bucket_column, v_mark,
-        thermocline._rollup_query(v_id, format(
+        thermocline._rollup_query(v_rollup, format(
             'SELECT * FROM %%s x WHERE x.%1$s < %2$s AND x.%1$s >= $1::%3$s AND x.%1$s < $2::%3$s'
             ' AND NOT x.%1$s::timestamptz <@ (SELECT times FROM skipped)',
             replace(quote_ident(v_rollup.source_time_column), '%', '%%'),

@@ -82,7 +82,7 @@ BEGIN
         VALUES (p_schema_name, p_table_name, p_time_column, p_chunk_interval, v_new,
                 (SELECT reloptions FROM pg_class WHERE oid = v_old))
         RETURNING id INTO v_id;
-        PERFORM lakets._ensure_partitions(v_id, 1, lakets._chunks_ahead(p_chunk_interval), v_first, v_last);
+        PERFORM lakets._ensure_partitions(v_id, 1, lakets._chunks_ahead(p_chunk_interval, v_id), v_first, v_last);
 
         IF v_first IS NOT NULL THEN
             EXECUTE format('INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM %3$s',
@@ -96,6 +96,9 @@ BEGIN
         PERFORM thermocline._index_time(v_id);
         PERFORM lakets._track_late_writes(v_id);
         EXECUTE format('ANALYZE %s', v_new::regclass);
+        UPDATE lakets._chunk_metadata m
+        SET row_count = greatest(c.reltuples, 0), size_bytes = thermocline._size_of(c.oid, c.reltoastrelid, c.relpersistence)
+        FROM pg_class c WHERE m.chronotable_id = v_id AND c.oid = m.chunk_oid;
     EXCEPTION
         WHEN lock_not_available OR deadlock_detected OR raise_exception OR insufficient_privilege OR disk_full OR out_of_memory THEN
             RAISE;

@@ -4,9 +4,8 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_id      int;
-    v_table   oid;
-    v_trigger record;
+    v_id    int;
+    v_table oid;
 BEGIN
     PERFORM lakets._table_oid(p_table_name, p_schema_name);
     SELECT id, table_oid INTO STRICT v_id, v_table FROM lakets._chronotable_registry
@@ -16,15 +15,7 @@ BEGIN
             USING HINT = 'SELECT * FROM lakets.lvc_stats() shows which are.';
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', v_table::regclass);
-    FOR v_trigger IN
-        SELECT tgname, tgrelid FROM pg_trigger
-        WHERE tgfoid = 'lakets._lvc_changed()'::regprocedure
-          AND (tgrelid = v_table OR tgrelid IN (SELECT chunk_oid FROM lakets._chunk_metadata WHERE chronotable_id = v_id)
-               OR tgrelid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = v_table))
-        ORDER BY tgrelid, tgname
-    LOOP
-        EXECUTE format('DROP TRIGGER %I ON %s', v_trigger.tgname, v_trigger.tgrelid::regclass);
-    END LOOP;
+    PERFORM thermocline._unwatch(v_id, v_table, 'lakets._lvc_changed()');
     DELETE FROM lakets._lvc_registry WHERE chronotable_id = v_id;
 END
 $$;

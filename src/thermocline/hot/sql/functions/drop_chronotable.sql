@@ -18,10 +18,8 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('thermocline publication', 0));  -- as enable_sync does, before any row
     SELECT * INTO v_table FROM lakets._chronotable_registry
     WHERE id = lakets._chronotable_id(p_table_name, p_schema_name) FOR UPDATE;
-    SELECT * INTO v_synced FROM thermocline.synced_table WHERE chronotable_id = v_table.id AND status <> 'TERMINATED';
-    IF FOUND THEN
-        PERFORM lakets.disable_sync(p_table_name, p_schema_name);
-    END IF;
+    SELECT * INTO v_synced FROM thermocline.synced_table WHERE chronotable_id = v_table.id;
+    PERFORM thermocline._leave_stream(v_table.id, 'the table was dropped');
     SELECT count(*), sum(thermocline._estimated_rows(c.oid, c.reltuples)), sum(pg_total_relation_size(c.oid))
     INTO v_chunks, v_rows, v_bytes
     FROM lakets._chunk_metadata m JOIN pg_class c ON c.oid = m.chunk_oid
@@ -30,26 +28,21 @@ BEGIN
     VALUES ('drop_chronotable', format('%I.%I', p_schema_name, p_table_name), v_table.id, v_rows, v_bytes, true, 'asked for',
             jsonb_build_object('chunks', v_chunks, 'rows_are_estimated', true, 'lake_table', v_synced.lake_table,
                                'position', pg_current_wal_insert_lsn()));
-    PERFORM lakets.drop_rollup(g.name)  -- those that are made from others first
-    FROM unnest(lakets._build_rollup_dag()) WITH ORDINALITY o (id, n)
-    JOIN lakets._rollup_registry g ON g.id = o.id
-    WHERE g.source_chronotable_id = v_table.id OR g.source_rollup_id IS NOT NULL AND EXISTS (
-        WITH RECURSIVE up AS (
-            SELECT g.source_chronotable_id AS root, g.source_rollup_id AS next
-            UNION ALL
-            SELECT s.source_chronotable_id, s.source_rollup_id FROM up JOIN lakets._rollup_registry s ON s.id = up.next
-        ) SELECT FROM up WHERE up.root = v_table.id)
-    ORDER BY o.n DESC;
-    -- A chunk that a worker has just detached is a table of its own.
+    PERFORM thermocline._drop_rollups_of(v_table.id);
+    -- A chunk that a worker has just detached, or is loading from the lake, is a table of its own.
     FOR v_apart IN
         SELECT d.chunk_oid FROM thermocline.detaching d JOIN pg_class c ON c.oid = d.chunk_oid
         WHERE d.chronotable_id = v_table.id AND NOT c.relispartition
+        UNION
+        SELECT r.staged_oid FROM thermocline.rehydration r JOIN pg_class c ON c.oid = r.staged_oid
+        WHERE r.chronotable_id = v_table.id AND NOT c.relispartition
     LOOP
         EXECUTE format('DROP TABLE %s CASCADE', v_apart::regclass);
     END LOOP;
     IF EXISTS (SELECT FROM pg_class WHERE oid = v_table.table_oid) THEN
         EXECUTE format('DROP TABLE %s CASCADE', v_table.table_oid::regclass);
     END IF;
+    PERFORM thermocline._drop_shadow(v_table.id);
     DELETE FROM lakets._rollup_invalidation_log WHERE chronotable_id = v_table.id;
     DELETE FROM lakets._chronotable_registry WHERE id = v_table.id;
     RAISE NOTICE '%.% and % chunks are dropped%', p_schema_name, p_table_name, v_chunks,
@@ -57,8 +50,8 @@ BEGIN
 EXCEPTION
     WHEN out_of_memory THEN  -- of locks: each chunk, index and constraint needs one until the transaction ends
         RAISE EXCEPTION 'cannot drop %.% with so many chunks at once: %', p_schema_name, p_table_name, SQLERRM
-            USING HINT = 'Drop chunks first, some hundred at a time, each in a transaction of its own: SET lakets.max_drops_per_call'
-                         ' = 500; SELECT lakets.execute_retention or lakets.drop_chunks. Or raise max_locks_per_transaction.';
+            USING HINT = format('Nothing was changed. CALL lakets.drop_chronotable_in_batches(%L, %L) drops it some chunks at a time;'
+                                ' or raise max_locks_per_transaction.', p_table_name, p_schema_name);
 END
 $$;
 

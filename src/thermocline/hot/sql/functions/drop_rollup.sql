@@ -15,6 +15,7 @@ BEGIN
     END IF;
     PERFORM pg_advisory_xact_lock(hashtextextended('thermocline rollup ' || v_id, 0));
     SELECT * INTO STRICT v_rollup FROM lakets._rollup_registry WHERE id = v_id;
+    PERFORM thermocline._drop_shadow(-v_id);
     IF to_regclass(v_rollup.realtime_view) IS NOT NULL THEN
         EXECUTE format('DROP VIEW %s', v_rollup.realtime_view);
     END IF;
@@ -22,6 +23,7 @@ BEGIN
         EXECUTE format('DROP TABLE %s', v_rollup.rollup_oid::regclass);
     END IF;
     DELETE FROM lakets._rollup_invalidation_log WHERE rollup_id = v_id;
+    DELETE FROM lakets._rollup_recompute WHERE rollup_id = v_id;
     DELETE FROM lakets._rollup_registry WHERE id = v_id;
 END
 $$;

@@ -84,8 +84,9 @@ BEGIN
         EXECUTE format('GRANT SELECT ON %s TO %s', v_cache.cache_oid::regclass, v_grantee);
     END LOOP;
     EXECUTE lakets._lvc_statement(v_cache.id, 'latest', v_table.table_oid::regclass::text);
-    PERFORM lakets._lvc_watch(v_table.table_oid);
-    PERFORM lakets._lvc_watch(i.inhrelid) FROM pg_inherits i WHERE i.inhparent = v_table.table_oid;
+    PERFORM thermocline._watch(v_table.table_oid, 'trg_lakets_lvc', 'lakets._lvc_changed()');
+    PERFORM thermocline._watch(i.inhrelid, 'trg_lakets_lvc', 'lakets._lvc_changed()')
+    FROM pg_inherits i WHERE i.inhparent = v_table.table_oid;
 END
 $$;
 

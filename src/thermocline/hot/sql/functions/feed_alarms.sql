@@ -40,10 +40,15 @@ BEGIN
         ('table_set_aside', EXISTS (SELECT FROM thermocline.synced_table y WHERE y.status = 'SKIPPED'),
          format('set aside: %s', (SELECT string_agg(y.table_oid::regclass::text, ', ' ORDER BY y.chronotable_id)
                                   FROM thermocline.synced_table y WHERE y.status = 'SKIPPED')),
-         '`thermocline feed status` says why; `thermocline feed resync TABLE --yes` lets it join again.')
+         '`thermocline feed status` says why; `thermocline feed resync TABLE --yes` lets it join again.'),
+        ('lake_refuses', EXISTS (SELECT FROM thermocline.synced_table y WHERE y.status NOT IN ('SKIPPED', 'TERMINATED') AND y.reason IS NOT NULL),
+         format('the lake does not take what these have: %s',
+                (SELECT string_agg(y.table_oid::regclass::text, ', ' ORDER BY y.chronotable_id)
+                 FROM thermocline.synced_table y WHERE y.status NOT IN ('SKIPPED', 'TERMINATED') AND y.reason IS NOT NULL)),
+         '`thermocline feed status` says why. A feed that runs tries again by itself; until then the log is kept.')
     ) AS r (alarm, holds, message, next_step) WHERE r.holds;
 END
 $$;
 
 COMMENT ON FUNCTION lakets.feed_alarms() IS
-    'What is wrong with the feed: a slot that is gone or in danger, log that it keeps, no feed, tables set aside. Each with a next step.';
+    'What is wrong with the feed: a slot that is gone or in danger, log that it keeps, no feed, tables set aside, a lake that does not take what they have. Each with a next step.';

@@ -16,10 +16,10 @@ BEGIN
         RAISE EXCEPTION 'cannot mark % from % to %', p_name, coalesce(p_from::text, 'NULL'), coalesce(p_to::text, 'NULL')
             USING HINT = 'Give two moments, the earlier one first.';
     END IF;
-    v_frozen := thermocline._frozen_buckets(v_id);
+    v_frozen := thermocline._frozen_buckets(v_rollup);
     INSERT INTO lakets._rollup_invalidation_log (rollup_id, bucket_start, first_time, last_time, reason)
     SELECT v_id, b.bucket, b.bucket, b.bucket, 'by_hand'
-    FROM (SELECT DISTINCT f.bucket FROM thermocline._buckets_of_rollup(v_id, (
+    FROM (SELECT DISTINCT f.bucket FROM thermocline._buckets_of_rollup(v_rollup, (
               SELECT array_agg(t) || p_to
               FROM generate_series(p_from, p_to, least(coalesce(thermocline._regular_step(v_rollup.bucket_expression), v_rollup.bucket_interval / 4),
                                                    interval '20 days')) t)) f) b

@@ -25,6 +25,14 @@ AS $$
                          ('lakets_tiering_tiered_chunks_total', t.tiered_chunks::float8),
                          ('lakets_tiering_caught_up', t.caught_up::int::float8)) x (name, value)
     UNION ALL
+    SELECT x.name, greatest(0, x.value), jsonb_build_object('rollup', g.name)
+    FROM lakets._rollup_registry g,
+         LATERAL (VALUES ('lakets_rollup_watermark_lag_seconds',
+                          CASE WHEN isfinite(g.watermark) THEN extract(epoch FROM now() - g.watermark)::float8 END),
+                         ('lakets_rollup_refresh_lag_seconds', extract(epoch FROM now() - g.last_refreshed_at)::float8),
+                         ('lakets_rollup_invalidation_log_depth', (SELECT count(*) FROM thermocline._marks(g))::float8)) x (name, value)
+    WHERE x.value IS NOT NULL  -- a RollUp of an empty table may have none
+    UNION ALL
     SELECT 'lakets_sync_enabled', t.sync_enabled::int, jsonb_build_object('table', t.full_name) FROM tables t
     UNION ALL
     SELECT 'lakets_policies_total', count(p.id), jsonb_build_object('type', x.policy_type)
@@ -37,4 +45,6 @@ AS $$
 $$;
 
 COMMENT ON FUNCTION lakets.lakets_metrics() IS
-    'Numbers for a monitoring system: tables, chunks, rows, tiering, sync, policies and the size of the database.';
+    'Numbers for a monitoring system: tables, chunks, rows, tiering, RollUps, sync, policies and the size of the '
+    'database. Of each RollUp: how far its watermark is behind now, how long ago it was refreshed, and how many marks of changes it has yet '
+    'to see to.';

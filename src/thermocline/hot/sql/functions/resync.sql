@@ -34,11 +34,15 @@ BEGIN
             USING HINT = format('Resync all of it. It was set aside because: %s', v_synced.reason);
     END IF;
     IF v_synced.status = 'SKIPPED' THEN
-        PERFORM lakets.disable_sync(p_table_name, p_schema_name);
+        PERFORM thermocline._leave_stream(v_target.id, 'it is synced anew');
         PERFORM lakets.enable_sync(p_table_name, p_schema_name, v_synced.mode);
     ELSE
         DELETE FROM thermocline.chunk_copy k WHERE k.chunk_oid = ANY (v_parts);
     END IF;
+    INSERT INTO thermocline.audit (action, object, chronotable_id, reason)
+    VALUES ('resync', CASE WHEN p_chunk_name IS NULL THEN v_target.title ELSE v_parts[1]::regclass::text END, v_target.id,
+            format('%s to be copied again; a copy supersedes what the lake had of it',
+                   CASE WHEN p_chunk_name IS NULL THEN format('%s chunks are', coalesce(cardinality(v_parts), 0)) ELSE 'the chunk is' END));
     RETURN coalesce(cardinality(v_parts), 0);
 END
 $$;

@@ -8,7 +8,13 @@ DECLARE
 BEGIN
     PERFORM thermocline._require_owner(v_table);
     DELETE FROM thermocline.schedule WHERE kind = p_kind AND chronotable_id = v_table;
-    RETURN FOUND;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF p_kind = 'partitions' THEN
+        PERFORM thermocline._follow_schedule(v_table);
+    END IF;
+    RETURN true;
 END
 $$;
 

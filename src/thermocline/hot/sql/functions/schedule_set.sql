@@ -1,6 +1,7 @@
 -- Says when a kind of work is due: for one table, or, without a table, for all that have no schedule of their own. What is not given
 -- stays as it is; a table that had none of its own starts from the one for all. Times of p_cron and p_window are UTC. A window is
--- 'runs 22:00-06:00' or 'pauses 09:00-17:00'; an empty text removes it.
+-- 'runs 22:00-06:00' or 'pauses 09:00-17:00'; an empty text removes it. Chunks are made ahead for as long as the schedule of partitions may
+-- leave between two runs, at once when it is set; one that leaves more than they can be made ahead for is refused.
 CREATE OR REPLACE FUNCTION lakets.schedule_set(
     p_kind        text,
     p_table_name  text     DEFAULT NULL,
@@ -17,6 +18,7 @@ DECLARE
     v_table  int;
     v_all    thermocline.schedule;
     v_window text[] := regexp_match(p_window, '^(runs|pauses) ([0-2]?\d:[0-5]\d)-([0-2]?\d:[0-5]\d)$');
+    v_field  text;
     v_id     int;
 BEGIN
     SELECT * INTO v_all FROM thermocline.schedule WHERE kind = p_kind AND chronotable_id IS NULL;
@@ -45,6 +47,18 @@ BEGIN
         RAISE EXCEPTION '% is no cron line', quote_literal(p_cron)
             USING HINT = 'It has five fields: minute, hour, day, month, weekday, as ''0 3 * * *''.';
     END IF;
+    -- A node reads the line in full; what it could not read is refused here as far as can be told, or the work would never be due.
+    SELECT f.field INTO v_field FROM string_to_table(p_cron, ' ') WITH ORDINALITY f (field, n)
+    WHERE f.field !~* (ARRAY['^[0-9*,/-]+$', '^[0-9*,/-]+$', '^[0-9LW*,/-]+$',
+                             '^([0-9*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)+$',
+                             '^([0-9L*,/#-]|sun|mon|tue|wed|thu|fri|sat)+$'])[f.n]
+       OR EXISTS (SELECT FROM regexp_matches(regexp_replace(f.field, '[/#][0-9]+', '', 'g'), '[0-9]+', 'g') d
+                  WHERE d[1]::numeric NOT BETWEEN (ARRAY[0, 0, 1, 1, 0])[f.n] AND (ARRAY[59, 23, 31, 12, 7])[f.n])
+    ORDER BY f.n LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION '% is no cron line: %', quote_literal(p_cron), v_field
+            USING HINT = 'Minutes are 0 to 59, hours 0 to 23, days 1 to 31, months 1 to 12, weekdays 0 to 7, as in ''0 3 * * *''. Times are UTC.';
+    END IF;
     IF p_window <> '' AND (v_window IS NULL OR v_window[2]::interval >= '24 hours' OR v_window[3]::interval >= '24 hours'
                            OR v_window[2]::interval = v_window[3]::interval) THEN
         RAISE EXCEPTION '% is no window', quote_literal(p_window)
@@ -66,6 +80,9 @@ BEGIN
         set_by       = session_user
     WHERE kind = p_kind AND chronotable_id IS NOT DISTINCT FROM v_table
     RETURNING id INTO STRICT v_id;
+    IF p_kind = 'partitions' THEN
+        PERFORM thermocline._follow_schedule(v_table);
+    END IF;
     RETURN v_id;
 END
 $$;

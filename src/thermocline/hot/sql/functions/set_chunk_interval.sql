@@ -18,6 +18,9 @@ BEGIN
     JOIN pg_partitioned_table p ON p.partrelid = r.table_oid
     JOIN pg_attribute a ON a.attrelid = r.table_oid AND a.attnum = p.partattrs[0]
     WHERE r.id = v_id;
+    IF v_reasons = '{}' THEN
+        v_reasons := array_remove(ARRAY[thermocline._reason_against_schedule(p_chunk_interval, v_id)], NULL);
+    END IF;
     IF cardinality(v_reasons) > 0 THEN
         RAISE EXCEPTION 'cannot set the chunk interval of %.%: %', p_schema_name, p_table_name, array_to_string(v_reasons, '; ')
             USING HINT = 'Nothing was changed.';

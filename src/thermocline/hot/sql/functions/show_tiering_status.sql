@@ -1,9 +1,11 @@
 -- Every table with a tiering policy: how many of its chunks wait, what their going frees, and how far its feed is. What is not
 -- known is NULL, and caught_up is true only if a feed runs and the lake is known to be past the newest change of every chunk
 -- that waits: as the stream has shown it, and as the marks of late writes say that came since the feed was last heard of.
+-- With p_verdicts it tells of every resident chunk what becomes of it, why, since when, and what to do.
 CREATE OR REPLACE FUNCTION lakets.show_tiering_status(
     p_table_name  text DEFAULT NULL,
-    p_schema_name text DEFAULT 'public'
+    p_schema_name text DEFAULT 'public',
+    p_verdicts    boolean DEFAULT false
 ) RETURNS TABLE (
     schema_name       text,
     table_name        text,
@@ -16,9 +18,10 @@ CREATE OR REPLACE FUNCTION lakets.show_tiering_status(
     cdf_status        text,
     cdf_lag_bytes     bigint,
     caught_up         boolean,
-    last_run_at       timestamptz
+    last_run_at       timestamptz,
+    verdicts          jsonb
 )
-LANGUAGE sql STABLE
+LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
     WITH asked AS (
@@ -63,10 +66,16 @@ AS $$
            CASE WHEN a.sync_status = 'STREAMING'
                 THEN greatest(0, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), a.committed_lsn))::bigint END,
            coalesce(a.sync_status = 'STREAMING' AND s.reached AND thermocline._feed_runs(), false),
-           a.last_run_at
+           a.last_run_at, v.verdicts
     FROM asked a JOIN summed s ON s.id = a.id
+    LEFT JOIN LATERAL (
+        SELECT jsonb_agg(jsonb_build_object('chunk', x.chunk_name, 'state', x.state, 'verdict', x.verdict, 'reason', x.reason,
+                                            'message', x.message, 'since', x.since, 'next_step', x.next_step)
+                         ORDER BY x.range_start) AS verdicts
+        FROM unnest(CASE WHEN p_verdicts THEN ARRAY[a.id] END) o (id), LATERAL thermocline._verdicts(o.id) x
+    ) v ON true
     ORDER BY a.schema_name, a.table_name
 $$;
 
-COMMENT ON FUNCTION lakets.show_tiering_status(text, text) IS
-    'Tables with a tiering policy: chunks that wait, bytes that their going frees, and how far the feed is.';
+COMMENT ON FUNCTION lakets.show_tiering_status(text, text, boolean) IS
+    'Tables with a tiering policy: chunks that wait, bytes that their going frees, how far the feed is, and if asked for the verdict on every chunk.';

@@ -1,5 +1,6 @@
 -- Flags a chunk as tiered when it could be dropped right now: proven in the lake, nobody writing to it. Removes nothing. The
--- claim is made and undone, so that its lock lasts no longer than the check; the drop checks everything again.
+-- claim is made and undone, so that its lock lasts no longer than the check; the drop checks everything again. A name without a schema is
+-- one of public.
 CREATE OR REPLACE FUNCTION lakets.tier_chunk(p_chunk_name text) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -10,7 +11,8 @@ DECLARE
     v_hint  text;
 BEGIN
     SELECT m.chunk_oid INTO v_chunk FROM lakets._chunk_metadata m
-    WHERE p_chunk_name IN (m.chunk_name, m.chunk_oid::regclass::text) AND m.status <> 'dropped';
+    WHERE (p_chunk_name IN (m.chunk_name, m.chunk_oid::regclass::text) OR m.chunk_name = 'public.' || p_chunk_name)
+      AND m.status <> 'dropped';
     IF NOT FOUND THEN
         RAISE NOTICE 'there is no resident chunk %', coalesce(p_chunk_name, 'without a name')
             USING HINT = 'SELECT chunk_name FROM lakets.show_chunks(<table>) lists them.';

@@ -9,6 +9,7 @@ CREATE OR REPLACE FUNCTION lakets.time_bucket_gapfill(
 ) RETURNS SETOF timestamptz
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'  -- days are added by its clock; as an argument of generate_series there is one from PostgreSQL 16 on only
 AS $$
 DECLARE
     v_first timestamptz;
@@ -25,11 +26,11 @@ BEGIN
     v_first := lakets.time_bucket(p_interval, p_start, p_origin, p_timezone);
     v_last  := lakets.time_bucket(p_interval, p_finish, p_origin, p_timezone);
     IF p_timezone = 'UTC' AND lakets._months_of(p_interval) IS NULL THEN
-        RETURN QUERY SELECT generate_series(v_first, v_last, p_interval, 'UTC');
+        RETURN QUERY SELECT generate_series(v_first, v_last, p_interval);
     ELSE  -- buckets of different lengths: look four times per bucket, so that none is missed and none is off the grid
         RETURN QUERY
         SELECT DISTINCT lakets.time_bucket(p_interval, g, p_origin, p_timezone)
-        FROM generate_series(v_first, v_last, p_interval / 4, 'UTC') g
+        FROM generate_series(v_first, v_last, p_interval / 4) g
         UNION
         SELECT v_last WHERE v_first <= v_last
         ORDER BY 1;

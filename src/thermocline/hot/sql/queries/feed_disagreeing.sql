@@ -9,6 +9,9 @@ WHERE s.status <> 'TERMINATED'
                   WHERE t.id = s.chronotable_id
                     AND (t.time_column, n.nspname, c.relname) <> (r.time_column, r.schema_name, r.table_name))
        OR EXISTS (SELECT FROM thermocline._foreign_partitions(s.table_oid))
+       OR s.status <> 'SKIPPED' AND s.shadow_oid IS NOT NULL
+          AND (NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = s.shadow_oid)
+               OR EXISTS (SELECT FROM thermocline._mirror_unwatched(s.chronotable_id)))
        OR EXISTS (SELECT FROM lakets._chunk_metadata m
                   WHERE m.chronotable_id = s.chronotable_id AND m.status <> 'dropped'
                     AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c

@@ -1,1 +1,1 @@
-UPDATE thermocline.stream SET epoch = epoch + 1 RETURNING epoch;
+UPDATE thermocline.stream SET epoch = pg_catalog.nextval('thermocline.feed_epoch') RETURNING epoch;

@@ -1,6 +1,3 @@
--- First of all in the transaction that records a batch: it fails to find the row when another feed owns the stream.
+-- The stream has come so far, and whatever was committed before that moment is in the lake.
 UPDATE thermocline.stream
-SET position = greatest(position, %(end)s::pg_lsn), moved_at = pg_catalog.now(),
-    current_at = greatest(current_at, %(current_at)s::timestamptz)
-WHERE epoch = %(epoch)s
-RETURNING position::text;
+SET position = greatest(position, %(position)s::pg_lsn), current_at = greatest(current_at, %(current_at)s::timestamptz);

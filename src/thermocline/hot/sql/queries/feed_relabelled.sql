@@ -6,7 +6,12 @@ WITH RECURSIVE bases AS (
     JOIN pg_catalog.pg_attribute a ON a.attrelid = s.table_oid AND a.attnum > 0 AND NOT a.attisdropped
     WHERE s.status NOT IN ('TERMINATED', 'SKIPPED')
     UNION
-    SELECT b.chronotable_id, t.typbasetype FROM bases b JOIN pg_catalog.pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+    SELECT b.chronotable_id, u.part
+    FROM bases b
+    JOIN pg_catalog.pg_type t ON t.oid = b.type
+    LEFT JOIN pg_catalog.pg_range r ON r.rngtypid = t.oid OR r.rngmultitypid = t.oid,
+         pg_catalog.unnest(ARRAY[t.typbasetype, t.typelem, r.rngsubtype]) u (part)
+    WHERE u.part <> 0
 ), now AS (
     SELECT b.chronotable_id, pg_catalog.jsonb_object_agg(e.oid::text, e.enumlabel) AS labels
     FROM bases b JOIN pg_catalog.pg_enum e ON e.enumtypid = b.type

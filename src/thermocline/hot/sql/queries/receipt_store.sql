@@ -1,4 +1,5 @@
 -- Only while the table streams: what was compared is the lake's content at a position of this very stream.
+WITH doubted AS (DELETE FROM thermocline.unproven WHERE chunk_oid = %(chunk)s::oid)
 INSERT INTO thermocline.receipt (
     chronotable_id, chunk_oid, chunk_name, range_start, range_end, row_count, fingerprint, relfilenode, columns,
     hash_one, hash_two, position, lake_table, lake_snapshot, lake_checked_metadata, lake_checked_at,

@@ -1,6 +1,8 @@
 -- The tables, of those given, whose work is due now: by the schedule of their own, or by that for all. Also those that have been given
--- another rule, to compute their next time anew.
-SELECT t.id, s.id, s.every, s.cron, r.rule, r.last_at, r.next_at, pg_catalog.now()
+-- another rule, to compute their next time anew. With how many of the units before are broken, and none has done their work since.
+SELECT t.id, s.id, s.every, s.cron, r.rule, r.last_at, r.next_at, pg_catalog.now(),
+       (SELECT pg_catalog.count(*) FROM thermocline.work_unit u
+        WHERE u.status IN ('failed', 'dead') AND u.settled_by IS NULL AND u.kind = s.kind AND u.chronotable_id IS NOT DISTINCT FROM t.id)
 FROM unnest(%(tables)s::int[]) t (id)
 JOIN LATERAL (SELECT o.*, coalesce('cron ' || o.cron, 'every ' || round(extract(epoch FROM o.every), 6)) AS rule
               FROM thermocline.schedule o

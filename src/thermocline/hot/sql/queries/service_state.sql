@@ -4,7 +4,7 @@ WITH tables AS (
 ), counted AS (
     SELECT u.kind, u.status, count(*) AS n FROM thermocline.work_unit u WHERE u.status IN ('pending', 'claimed') GROUP BY 1, 2
     UNION ALL
-    SELECT u.kind, u.status, count(*) FROM thermocline.work_unit u WHERE u.status IN ('failed', 'dead') GROUP BY 1, 2
+    SELECT u.kind, u.status, count(*) FROM thermocline.work_unit u WHERE u.status IN ('failed', 'dead') AND u.settled_by IS NULL GROUP BY 1, 2
 ), kinds AS (
     SELECT s.kind FROM thermocline.schedule s UNION SELECT c.kind FROM counted c
 )
@@ -52,5 +52,9 @@ UNION ALL
 SELECT x.name, ARRAY[g.name::text], x.value
 FROM lakets._rollup_registry g,
      LATERAL (VALUES ('rollup_staleness_seconds', greatest(0, extract(epoch FROM pg_catalog.now() - g.last_refreshed_at))),
-                     ('rollup_dirty_buckets', (SELECT count(*) FROM thermocline._marks(g.id)))) x (name, value)
+                     ('rollup_dirty_buckets', (
+                         SELECT coalesce(sum(ceil(extract(epoch FROM upper(r.dirty) - lower(r.dirty)) / extract(epoch FROM g.bucket_interval))), 0)
+                         FROM (SELECT unnest(range_agg(tstzrange(lakets.time_bucket(g.bucket_interval, m.first_time),
+                                                                 lakets.time_bucket(g.bucket_interval, m.last_time) + g.bucket_interval)))
+                               FROM thermocline._marks(g) m) r (dirty)))) x (name, value)
 WHERE x.value IS NOT NULL;

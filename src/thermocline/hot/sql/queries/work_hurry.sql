@@ -7,4 +7,4 @@ WITH same AS (
     UPDATE thermocline.work_unit u SET schedule_id = NULL, not_before = least(u.not_before, pg_catalog.now())
     FROM same s WHERE u.id = s.id AND u.status = 'pending'
 )
-SELECT s.id, s.status = 'claimed' FROM same s;
+SELECT s.id FROM same s;
