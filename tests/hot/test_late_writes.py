@@ -137,7 +137,7 @@ def test_many_late_rows_are_marked_by_the_hour(db: psycopg.Connection) -> None:
 
 
 def test_marks_of_hours_that_lie_apart_stay_few(db: psycopg.Connection) -> None:
-    db.execute("INSERT INTO m SELECT now() - interval '1 hour' - random() * interval '9 days', 'x', 1"
+    db.execute("INSERT INTO m SELECT now() - interval '1 hour' - random() * interval '8 days 22 hours', 'x', 1"
                " FROM generate_series(1, 20000)")  # fmt: skip
     ((coarse,),) = ask(
         db, "SELECT count(*) FROM lakets._rollup_invalidation_log WHERE rollup_id IS NULL AND told = '{}'"
