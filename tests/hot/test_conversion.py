@@ -372,7 +372,7 @@ def test_the_time_index_is_there_although_something_else_has_its_name(db: psycop
     db.execute(taken.encode())
     db.execute("SELECT lakets.create_chronotable('m', 'ts', '1 day')")
     assert ask(db, "SELECT indexdef FROM pg_indexes WHERE tablename = 'm' AND indexname = 'm_ts_idx'") == [
-        ("CREATE INDEX m_ts_idx ON ONLY public.m USING btree (ts DESC)",)
+        ("CREATE INDEX m_ts_idx ON ONLY public.m USING btree (ts)",)
     ]
     assert ask(db, "SELECT to_regclass('idx_m_ts') IS NOT NULL") == [(True,)]
 

@@ -1,5 +1,6 @@
 -- Gives a ChronoTable the index on its time column, under the name that is documented. If something else has that name,
--- PostgreSQL chooses one; an index of the table's own by that name that serves as well is enough.
+-- PostgreSQL chooses one; an index of the table's own by that name that serves as well is enough. It goes upwards: time does, so rows
+-- come at its right end, where PostgreSQL finds the page at once and fills it. Downwards it takes more time and nearly twice the space.
 CREATE OR REPLACE FUNCTION thermocline._index_time(p_chronotable_id int) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -19,7 +20,7 @@ BEGIN
                WHERE i.indexrelid = v_taken AND i.indrelid = v_table.table_oid AND i.indpred IS NULL) THEN
         RETURN;
     END IF;
-    EXECUTE format('CREATE INDEX %s ON %s (%I DESC)', CASE WHEN v_taken IS NULL THEN quote_ident(v_name) END,
+    EXECUTE format('CREATE INDEX %s ON %s (%I)', CASE WHEN v_taken IS NULL THEN quote_ident(v_name) END,
                    v_table.table_oid::regclass, v_table.time_column);
 END
 $$;

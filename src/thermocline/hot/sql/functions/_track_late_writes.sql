@@ -25,7 +25,7 @@ BEGIN
     FROM pg_attribute WHERE attrelid = v_table.table_oid AND attname = v_table.time_column;
     SELECT max(g.complete_until) INTO v_whole FROM lakets._rollup_registry g WHERE g.source_chronotable_id = p_chronotable_id;
     -- In seconds: days would be those of the writer's zone.
-    v_until := format('clock_timestamp() - interval %L', make_interval(secs => extract(epoch FROM v_table.late_after)::float8));
+    v_until := format('clock_timestamp() + interval %L', make_interval(secs => -extract(epoch FROM v_table.late_after)::float8));
     IF v_whole > clock_timestamp() - v_table.late_after THEN
         v_until := format('greatest(%s, timestamptz %L)', v_until, v_whole);
     END IF;
