@@ -429,19 +429,28 @@ def test_busy_is_what_a_taken_feed_is() -> None:
 
 @pytest.mark.promise("000-09", "000-18")
 def test_the_stream_tells_when_a_chunk_was_last_written_to(synced: Lake) -> None:
-    day = BASE + timedelta(days=1)
-    synced.drain()
-    touched = "SELECT range_start FROM lakets._chunk_metadata WHERE last_write_lsn IS NOT NULL ORDER BY 1"
-    before = {start for (start,) in synced.run(touched)}
-    ((first, began),) = synced.run("SELECT pg_current_wal_insert_lsn(), clock_timestamp()")
-    synced.run(f"UPDATE m SET v = 99 WHERE ts = '{NOON[1]}'")
-    synced.drain()
-    assert day not in before
-    assert {start for (start,) in synced.run(touched)} - before == {day}
-    ((passed, between, recent),) = synced.run(
-        "SELECT (SELECT committed_lsn FROM thermocline.synced_table) >= last_write_lsn,"
-        f" last_write_lsn BETWEEN '{first}' AND pg_current_wal_insert_lsn(),"
-        f" last_modified_at BETWEEN '{began}' AND now()"
-        f" FROM lakets._chunk_metadata WHERE range_start = '{day}'"
+    """By one batch that has days on both sides of one that nobody has touched, and much else after them."""
+    days = [BASE + timedelta(days=day) for day in range(3)]
+    told = "SELECT range_start, last_write_lsn, last_modified_at FROM lakets._chunk_metadata ORDER BY 1"
+    before = {start: (lsn, at) for start, lsn, at in synced.run(told)}
+    ((began,),) = synced.run("SELECT clock_timestamp()")
+    synced.run(
+        f"UPDATE m SET v = 99 WHERE ts = '{NOON[0]}'",
+        f"DELETE FROM m WHERE ts = '{NOON[2]}'",
+        "CREATE TABLE noise AS SELECT g, repeat('x', 100) FROM generate_series(1, 10000) g",
     )
-    assert (passed, between, recent) == (True, True, True)
+    synced.drain()
+    after = {start: (lsn, at) for start, lsn, at in synced.run(told)}
+    changes = [(row["ts"], row["_lsn"]) for row in synced.history().to_pylist()]
+    for day in (days[0], days[2]):
+        newest = max(lsn for ts, lsn in changes if day <= ts < day + timedelta(days=1))
+        lsn, at = after.pop(day)
+        assert number(lsn) == newest
+        assert began <= at
+        assert before.pop(day) != (lsn, at)
+    assert after == before, "the day between, and every other"
+    assert before[days[1]][0] is None
+    ((passed,),) = synced.run(
+        "SELECT committed_lsn >= (SELECT max(last_write_lsn) FROM lakets._chunk_metadata) FROM thermocline.synced_table"
+    )
+    assert passed

@@ -234,6 +234,10 @@ def test_a_policy_puts_nothing_on_the_table_and_positions_come_from_the_stream(l
     )
     assert lake.run(f"SELECT '{at_last}'::pg_lsn > '{at_first}'::pg_lsn") == [(True,)]
     assert passed
+    ((told,),) = lake.run(
+        "SELECT verdicts -> 0 ->> 'last_write_lsn' FROM lakets.show_tiering_status('m', p_verdicts => true)"
+    )
+    assert told == at_last
 
 
 @pytest.mark.promise("000-22")

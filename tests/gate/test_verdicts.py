@@ -144,12 +144,13 @@ def test_status_dry_runs_and_why_say_the_same_of_every_chunk(metrics: Metrics) -
 
 
 def test_a_write_since_the_receipt_that_the_feed_has_seen_is_told_everywhere(metrics: Metrics) -> None:
-    """The stream tells the times that a batch wrote to, from first to last; the rows say which chunks it was."""
+    """The stream tells the times that a file has rows of, from first to last; the rows say which chunks it was."""
     metrics.ask("SELECT lakets.add_tiered_retention_policy('metrics', '36 hours', '60 hours')")
     metrics.receipt(0)
     metrics.receipt(1)
     metrics.ask(metrics.late(0))
-    seen = {"end": "0/1", "tables": [metrics.id], "firsts": [metrics.start], "lasts": [metrics.start + 2 * DAY]}
+    first, last = metrics.start, metrics.start + 2 * DAY
+    seen = {"tables": [metrics.id], "firsts": [first], "lasts": [last], "positions": ["0/1"]}
     metrics.db.execute(query("feed_record_writes"), seen)
     found = assert_same_everywhere(metrics)
     written, beside = found[metrics.name(0)], found[metrics.name(1)]

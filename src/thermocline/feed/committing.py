@@ -55,11 +55,10 @@ def commit(
             raise
         except (HistoryMoved, HistoryContended, CatalogFailed, StoreFailed) as error:
             return error
-        spans = [file.span(opened.metadata) for file in of_table]
-        written = min(first for first, _ in spans), max(last for _, last in spans)
+        touched = [file.touched(opened.metadata) for file in of_table]
         added = sum(file.data_file.record_count for file in of_table)
         crash_point("batch.table_committed")
-        return Commit(table, ending.end, snapshot, tables[table].joined_at, written, added)
+        return Commit(table, ending.end, snapshot, tables[table].joined_at, touched, added)
 
     with ThreadPoolExecutor(_AT_ONCE, "commit") as pool:
         begun = {table: pool.submit(one, table) for table in files}

@@ -360,7 +360,7 @@ class Ledger:
         for table, reason in (troubles or {}).items():
             self._session.execute(query("feed_set_aside"), {"table": table, "reason": reason})
         self._record_commits(commits)
-        self._record_writes(end, commits)
+        self._record_writes(commits)
         progress = {
             "end": text(end),
             "tables": list(tables),
@@ -441,12 +441,14 @@ class Ledger:
                 },
             )
 
-    def _record_writes(self, end: int, commits: Sequence[Commit]) -> None:
-        written = {one.table: one.written for one in commits if one.written}
-        if written:
-            firsts, lasts = zip(*written.values(), strict=True)
-            arguments = {"end": text(end), "tables": list(written), "firsts": list(firsts), "lasts": list(lasts)}
-            self._session.execute(query("feed_record_writes"), arguments)
+    def _record_writes(self, commits: Sequence[Commit]) -> None:
+        touched = [
+            (commit.table, one.first, one.last, text(one.position)) for commit in commits for one in commit.touched
+        ]
+        if touched:
+            names = ("tables", "firsts", "lasts", "positions")
+            columns = (list(values) for values in zip(*touched, strict=True))
+            self._session.execute(query("feed_record_writes"), dict(zip(names, columns, strict=True)))
 
     @_in_turn
     def want(self, position: int) -> None:

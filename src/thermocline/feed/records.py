@@ -10,6 +10,7 @@ from thermocline.feed.reading import SyncedTable
 from thermocline.hot.positions import number, text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from thermocline.hot.rows import Column
@@ -94,6 +95,15 @@ class TableState:
 
 
 @dataclass(frozen=True)
+class Touched:
+    """A stretch of time that changes were made in, and the position of the newest of them."""
+
+    first: datetime
+    last: datetime
+    position: int
+
+
+@dataclass(frozen=True)
 class Commit:
     """The newest commit of a table in the lake."""
 
@@ -102,8 +112,8 @@ class Commit:
     snapshot_id: int
     joined_at: datetime
     """That of the table when it was read: see `SyncedTable`."""
-    written: tuple[datetime, datetime] | None = None
-    """First and last moment of the rows in it, where that matters."""
+    touched: Sequence[Touched] = ()
+    """What the stream's changes in it were made to, file by file."""
     entries: int = 0
     """How many were added."""
 

@@ -14,6 +14,7 @@ from pyiceberg.types import DateType
 from thermocline.crash import crash_point
 from thermocline.errors import StoreFailed, ThermoclineError
 from thermocline.feed.reading import Block, Ending
+from thermocline.feed.records import Touched
 from thermocline.lake import history
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.types import PrimitiveType
+    from pyiceberg.types import NestedField, PrimitiveType
 
 # A file is begun anew when its rows take this much memory: what is held is bounded by the files that are open.
 FILE_BYTES = 64 << 20
@@ -45,15 +46,16 @@ class File:
     table: int
     data_file: DataFile
 
-    def span(self, metadata: TableMetadata) -> tuple[datetime, datetime]:
-        """The first and the last moment in it."""
-        time = metadata.schema().find_field(metadata.spec().fields[0].source_id)
+    def touched(self, metadata: TableMetadata) -> Touched:
+        """The first and the last moment in it, and the newest change."""
+        schema, lower, upper = metadata.schema(), self.data_file.lower_bounds, self.data_file.upper_bounds
+        time, lsn = schema.find_field(metadata.spec().fields[0].source_id), schema.find_field("_lsn")
         unit = timedelta(days=1) if isinstance(time.field_type, DateType) else timedelta(microseconds=1)
-        first, last = (
-            from_bytes(cast("PrimitiveType", time.field_type), bounds[time.field_id])
-            for bounds in (self.data_file.lower_bounds, self.data_file.upper_bounds)
-        )
-        return _EPOCH + cast("int", first) * unit, _EPOCH + cast("int", last) * unit
+        return Touched(_EPOCH + _number(time, lower) * unit, _EPOCH + _number(time, upper) * unit, _number(lsn, upper))
+
+
+def _number(column: NestedField, bounds: Mapping[int, bytes]) -> int:
+    return cast("int", from_bytes(cast("PrimitiveType", column.field_type), bounds[column.field_id]))
 
 
 @dataclass

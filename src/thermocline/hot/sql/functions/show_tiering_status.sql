@@ -1,7 +1,7 @@
 -- Every table with a tiering policy: how many of its chunks wait, what their going frees, and how far its feed is. What is not
 -- known is NULL, and caught_up is true only if a feed runs and the lake is known to be past the newest change of every chunk
 -- that waits: as the stream has shown it, and as the marks of late writes say that came since the feed was last heard of.
--- With p_verdicts it tells of every resident chunk what becomes of it, why, since when, and what to do.
+-- With p_verdicts it tells of every resident chunk what becomes of it, why, since when, what to do, and the position of its newest change.
 CREATE OR REPLACE FUNCTION lakets.show_tiering_status(
     p_table_name  text DEFAULT NULL,
     p_schema_name text DEFAULT 'public',
@@ -70,9 +70,12 @@ AS $$
     FROM asked a JOIN summed s ON s.id = a.id
     LEFT JOIN LATERAL (
         SELECT jsonb_agg(jsonb_build_object('chunk', x.chunk_name, 'state', x.state, 'verdict', x.verdict, 'reason', x.reason,
-                                            'message', x.message, 'since', x.since, 'next_step', x.next_step)
+                                            'message', x.message, 'since', x.since, 'next_step', x.next_step,
+                                            'last_write_lsn', m.last_write_lsn)
                          ORDER BY x.range_start) AS verdicts
-        FROM unnest(CASE WHEN p_verdicts THEN ARRAY[a.id] END) o (id), LATERAL thermocline._verdicts(o.id) x
+        FROM unnest(CASE WHEN p_verdicts THEN ARRAY[a.id] END) o (id)
+        CROSS JOIN LATERAL thermocline._verdicts(o.id) x
+        JOIN lakets._chunk_metadata m ON m.chronotable_id = o.id AND m.chunk_oid = x.chunk_oid AND m.status <> 'dropped'
     ) v ON true
     ORDER BY a.schema_name, a.table_name
 $$;
