@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from harness.lakes import BASE, NOON, Lake
+from harness.lakes import BASE, NOON, Lake, fold
 from harness.transcripts import answer
 from thermocline.gate import drop
+from thermocline.hot.positions import number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,6 +138,7 @@ def test_every_promise_of_document_001(dsn: str, tmp_path: Path, mode: str) -> N
     assert held.reason is not None
     assert held.reason.code == "no_receipt"
     lake.run("SELECT lakets.add_retention_policy('metrics', '1 hour')")
+    everything = lake.hot("metrics")
     with lake.feeding():
         prover = lake.stack.prover(on_spark=False)
         assert prover.prove(oid).equal
@@ -159,12 +161,17 @@ def test_every_promise_of_document_001(dsn: str, tmp_path: Path, mode: str) -> N
 
     # The shadow is removable, and comes back: nothing is lost, nothing is doubled.
     other = "direct" if script.shadow else "shadow"
+    ((switched,),) = lake.run("SELECT pg_current_wal_lsn()")
     with lake.feeding():
         lake.run(f"SELECT lakets.enable_sync('metrics', p_mode => '{other}')")
         lake.run(f"INSERT INTO metrics VALUES ('{NOON[1]}', 'after', 7)")
     lake.drain()
     with lake.feeding():
         assert {line.verdict for line in lake.stack.lifecycle("metrics", on_spark=False).verify()} == {"proven"}
+    history = lake.history("_shadow_metrics" if script.shadow else "metrics").to_pylist()
+    assert fold((entry for entry in history if entry["_lsn"] <= number(switched)), "time") == everything
+    everything[(NOON[1], "after", 7.0)] += 1
+    assert fold(history, "time") == everything
     script.promise(3)
 
     # Ending it takes triggers and mirror away and leaves the lake as it is.
@@ -172,6 +179,7 @@ def test_every_promise_of_document_001(dsn: str, tmp_path: Path, mode: str) -> N
     lake.run("SELECT lakets.disable_sync('metrics')", "SELECT lakets.disable_sync('hourly')")
     assert (lake.run(TRIGGERS), lake.run("SELECT to_regclass('lakets_cdf._shadow_metrics')")) == ([(0,)], [(None,)])
     assert lake.run("SELECT count(*) FROM pg_publication WHERE pubname = 'thermocline'") == [(1,)]
+    assert lake.run(PUBLISHED) == [], "the publication stays, its tables are out of it"
     with lake.feed():
         pass
     assert lake.run("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]

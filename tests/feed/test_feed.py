@@ -229,6 +229,7 @@ def test_m11_a_long_transaction_that_keeps_the_log_is_shown(synced: Lake) -> Non
     writer = Session(synced.dsn)
     try:
         writer.run("INSERT INTO m VALUES (%s, 1, 1, 'open')", [NOON[1]])
+        ((began,),) = synced.run("SELECT pg_current_wal_lsn()")
         synced.run(
             "CREATE TABLE other (x text)", "INSERT INTO other SELECT repeat('x', 900) FROM generate_series(1, 5000)"
         )
@@ -236,8 +237,38 @@ def test_m11_a_long_transaction_that_keeps_the_log_is_shown(synced: Lake) -> Non
         kept = synced.stack.feed_status().retained_bytes
         assert kept is not None
         assert kept > 4_000_000
+        ((now, slot, *state, confirmed, told, pinned, safe),) = synced.run(
+            "SELECT pg_current_wal_lsn(), * FROM lakets.feed_slot()"
+        )
+        assert synced.run("SELECT slot_name FROM thermocline.stream") == [(slot,)]
+        assert state == ["pgoutput", False, "reserved"]
+        read_up_to = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE database = current_database()"
+        assert synced.run(read_up_to) == [(confirmed,)]
+        assert told == number(now) - number(confirmed) + pinned
+        assert kept - 100_000 < told < kept + 100_000
+        assert number(confirmed) - number(began) < pinned < told < pinned + 1_000_000, "the feed has read all of it"
+        assert pinned > 4_000_000
+        assert safe is None, "the server knows no limit"
     finally:
         writer.close()
+    for _ in range(3):
+        synced.run("CHECKPOINT")  # tells the slot which transactions are still there
+        synced.drain()
+    assert synced.run("SELECT kept_bytes < 1000000, pinned_bytes < 1000000 FROM lakets.feed_slot()") == [(True, True)]
+
+
+def test_the_slot_is_shown_in_sql_to_readers_and_while_it_is_there(synced: Lake) -> None:
+    """Also one that a crash has left behind."""
+    shown = "SELECT slot_name, plugin, wal_status FROM lakets.feed_slot()"
+    ((slot,),) = synced.run("SELECT slot_name FROM thermocline.stream")
+    with psycopg.connect(synced.dsn) as session:
+        session.execute("SET ROLE lakets_read")
+        assert session.execute(shown.encode()).fetchall() == [(slot, "pgoutput", "reserved")]
+    synced.run("SELECT lakets.disable_sync('m')", "DELETE FROM thermocline.stream")
+    assert synced.run(shown) == [(slot, "pgoutput", "reserved")]
+    with synced.feed() as feed:
+        feed.tend()
+    assert synced.run("SELECT * FROM lakets.feed_slot()") == []
 
 
 # ---- one owner, one history ------------------------------------------------------------------

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from harness.lakes import BASE, NOON, Lake, chunk
 from harness.sessions import Session
@@ -16,6 +19,11 @@ from thermocline.feed.status import with_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from harness.crash_servers import CrashServer
+    from thermocline.feed.feed import Feed
+
+LOW_LIMIT = "DO $$BEGIN EXECUTE format('ALTER DATABASE %I SET lakets.wal_alarm_mb = 1', current_database()); END$$"
 
 
 @pytest.fixture
@@ -126,25 +134,103 @@ def test_what_is_wrong_with_the_feed_is_told_with_a_next_step(lake: Lake) -> Non
     with lake.feed():
         assert not alarms(lake)
     lake.run(f"INSERT INTO m SELECT '{NOON[1]}', g, g FROM generate_series(1, 20000) g")
-    lake.run("DO $$BEGIN EXECUTE format('ALTER DATABASE %I SET lakets.wal_alarm_mb = 1', current_database()); END$$")
+    lake.run(LOW_LIMIT)
     assert "`thermocline feed`" in alarms(lake)["log_kept"]
     lake.run("SELECT pg_drop_replication_slot(slot_name) FROM thermocline.stream")
     assert "resync" in alarms(lake)["slot_missing"]
 
 
+def write_elsewhere(lake: Lake) -> None:
+    """Eight megabytes of log that no synced table has to do with."""
+    lake.run("CREATE TABLE other (x text)", "INSERT INTO other SELECT repeat('x', 900) FROM generate_series(1, 9000)")
+
+
+def read_on(lake: Lake, feed: Feed) -> None:
+    """Changes that move the slot; a checkpoint tells it which transactions are still there."""
+    for _ in range(3):
+        lake.run("CHECKPOINT", f"INSERT INTO m VALUES ('{NOON[1]}', 3, 3)")
+        feed.drain()
+
+
 def test_m11_a_transaction_that_keeps_the_log_is_named(lake: Lake) -> None:
-    lake.run("DO $$BEGIN EXECUTE format('ALTER DATABASE %I SET lakets.wal_alarm_mb = 1', current_database()); END$$")
-    with Session(lake.dsn) as writer:
+    lake.run(LOW_LIMIT)
+    with lake.feed() as feed:
+        with Session(lake.dsn) as writer:
+            ((since, database),) = writer.run("SELECT now()::text, current_database()")
+            writer.run("INSERT INTO m VALUES (%s, 1, 1)", [NOON[1]])
+            write_elsewhere(lake)
+            feed.drain()
+            assert alarms(lake)["log_kept"] == (
+                f"A transaction in the database {database} has been open since {since}: end it,"
+                f" or SELECT pg_terminate_backend({writer.pid})."
+            )
+        assert alarms(lake)["log_kept"] == (
+            "The transaction that kept it has ended: PostgreSQL lets it go when the feed has read a little more."
+        )
+        read_on(lake, feed)
+        assert not alarms(lake)
+
+
+def test_m11_whoever_wrote_first_keeps_the_log_not_whoever_began_first(lake: Lake) -> None:
+    lake.run(LOW_LIMIT)
+    with lake.feed() as feed, Session(lake.dsn) as early, Session(lake.dsn) as writer:
+        early.run("SELECT 1")
         writer.run("INSERT INTO m VALUES (%s, 1, 1)", [NOON[1]])
-        ((pid,),) = lake.run(
-            "SELECT pid FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND datname = current_database()"
+        write_elsewhere(lake)
+        early.run("INSERT INTO m VALUES (%s, 2, 2)", [NOON[1]])
+        feed.drain()
+        assert f"pg_terminate_backend({writer.pid})" in alarms(lake)["log_kept"]
+
+
+def test_m11_a_transaction_in_another_database_that_keeps_the_log_is_named(lake: Lake, empty_dsn: str) -> None:
+    lake.run(LOW_LIMIT)
+    with lake.feed() as feed, Session(empty_dsn) as writer:
+        ((since, database),) = writer.run("SELECT now()::text, current_database()")
+        writer.run("CREATE TABLE theirs ()")
+        write_elsewhere(lake)
+        feed.drain()
+        end_it = f"end it, or SELECT pg_terminate_backend({writer.pid})."
+        assert alarms(lake)["log_kept"] == (
+            f"A transaction in the database {database} has been open since {since}: {end_it}"
         )
-        lake.run(
-            "CREATE TABLE other (x text)", "INSERT INTO other SELECT repeat('x', 900) FROM generate_series(1, 9000)"
-        )
+        with psycopg.connect(lake.dsn) as session:
+            session.execute("SET ROLE lakets_read")  # may not see since when
+            told = session.execute("SELECT next_step FROM lakets.feed_alarms() WHERE alarm = 'log_kept'").fetchall()
+            assert told == [(f"A transaction in the database {database} is open: {end_it}",)]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["its own database", "another database"])
+def test_m11_a_prepared_transaction_that_keeps_the_log_is_named(
+    crashing: CrashServer, crashing_dsn: str, tmp_path: Path, there: bool
+) -> None:
+    lake = Lake.of(crashing_dsn, tmp_path / "home").with_days().synced()
+    lake.drain()
+    lake.run(LOW_LIMIT)
+    address = crashing_dsn if there else crashing.server().dsn
+    gid = f"it's {id(lake)}"
+    ended = sql.SQL("ROLLBACK PREPARED {}").format(gid)
+    with psycopg.connect(address, autocommit=True) as session:
+        session.execute("BEGIN")
+        session.execute("CREATE TABLE theirs ()")
+        session.execute(sql.SQL("PREPARE TRANSACTION {}").format(gid))
+    try:
+        ((prepared, database),) = lake.run("SELECT prepared::text, database FROM pg_prepared_xacts")
+        assert (database == conninfo_to_dict(crashing_dsn)["dbname"]) == there
+        write_elsewhere(lake)
         with lake.feed() as feed:
             feed.drain()
-            assert f"pg_terminate_backend({pid})" in alarms(lake)["log_kept"]
+            quoted = gid.replace("'", "''")
+            assert alarms(lake)["log_kept"] == (
+                f"A transaction was prepared at {prepared} and has not ended: COMMIT PREPARED '{quoted}'"
+                f" or ROLLBACK PREPARED '{quoted}', in the database {database}."
+            )
+            with psycopg.connect(address, autocommit=True) as session:
+                session.execute(ended)
+            read_on(lake, feed)
+            assert not alarms(lake)
+    finally:
+        with psycopg.connect(address, autocommit=True) as session, suppress(psycopg.errors.UndefinedObject):
+            session.execute(ended)
 
 
 def test_a_disk_that_fills_is_told_before_it_is_full(lake: Lake) -> None:

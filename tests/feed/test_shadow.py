@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from harness.lakes import NOON, Lake, chunk
+from harness.lakes import NOON, Lake, chunk, fold
 from harness.mirrors import DIRECT, SHADOW, Writers, require_same, shadow
 from harness.transcripts import answer
 from thermocline.feed.batches import carry
+from thermocline.hot.positions import number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from thermocline.stack import Stack
+
+PUBLISHED = "SELECT tablename::text FROM pg_publication_tables WHERE pubname = 'thermocline' ORDER BY 1"
+CHANGES = (
+    f"INSERT INTO m VALUES ('{NOON[0]}', 100, 1), ('{NOON[1]}', 101, NULL)",
+    "UPDATE m SET v = v + 1 WHERE id < 5",
+    "DELETE FROM m WHERE id IN (7, 30)",
+)
 
 
 @pytest.fixture
@@ -62,8 +70,7 @@ def test_enable_sync_builds_a_mirror_and_its_triggers(lake: Lake) -> None:
         assert sorted(lake.run(triggers.format(relation))) == [(name, "A") for name in names]
     of_each_row = "SELECT count(*) FROM pg_trigger WHERE tgname ~ 'lakets_sync' AND tgtype & 1 = 1"
     assert lake.run(of_each_row) == [(0,)], "they run for statements"
-    published = "SELECT tablename FROM pg_publication_tables WHERE pubname = 'thermocline'"
-    assert lake.run(published) == [("_shadow_m",)]
+    assert lake.run(PUBLISHED) == [("_shadow_m",)]
     assert lake.run(
         "SELECT count(*) FROM pg_class WHERE relnamespace = 'lakets_cdf'::regnamespace AND relkind = 'p'"
     ) == [(0,)]
@@ -130,6 +137,8 @@ def test_disable_sync_drops_triggers_and_mirror_and_leaves_the_lake(synced: Lake
     synced.run("SELECT lakets.disable_sync('m')")
     assert synced.run("SELECT to_regclass('lakets_cdf._shadow_m') IS NULL") == [(True,)]
     assert synced.run("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'trg_lakets_sync%'") == [(0,)]
+    assert synced.run("SELECT count(*) FROM pg_publication WHERE pubname = 'thermocline'") == [(1,)]
+    assert synced.run(PUBLISHED) == []
     for left in ("mirror", "mirror_doubt"):
         assert synced.run(f"SELECT count(*) FROM thermocline.{left}") == [(0,)]
     synced.run(f"INSERT INTO m VALUES ('{NOON[0]}', 100, 1)", "DELETE FROM m WHERE id = 1")
@@ -194,6 +203,9 @@ def test_the_mode_is_the_settings_unless_it_is_given(lake: Lake) -> None:
 @pytest.mark.promise("001-03")
 def test_a_table_is_switched_both_ways_beside_its_writers(lake: Lake) -> None:
     lake.run(DIRECT)
+    lake.drain()
+    held = lake.hot()
+    ((before,),) = lake.run("SELECT pg_current_wal_lsn()")
     with Writers(lake), lake.feed() as feed:
         for switch in (SHADOW, DIRECT, SHADOW):
             for _ in range(3):
@@ -205,11 +217,36 @@ def test_a_table_is_switched_both_ways_beside_its_writers(lake: Lake) -> None:
         with lake.feed() as feed:
             feed.drain()
     require_same(lake)
-    assert lake.history("m").num_rows > 72, "the old history stays readable"
+    old = [entry for entry in lake.history("m").to_pylist() if entry["_lsn"] <= number(before)]
+    assert fold(old, "ts") == held, "the old history stays readable"
     lake.run(DIRECT)
     lake.drain()
     lake.assert_same()
     assert lake.run("SELECT to_regclass('lakets_cdf._shadow_m') IS NULL") == [(True,)]
+
+
+@pytest.mark.promise("001-03")
+@pytest.mark.parametrize(
+    ("mode", "history", "other", "new_history"),
+    [(DIRECT, "m", SHADOW, "_shadow_m"), (SHADOW, "_shadow_m", DIRECT, "m")],
+    ids=["direct to shadow", "shadow to direct"],
+)
+def test_the_old_history_holds_what_the_table_held_at_the_switch(
+    lake: Lake, mode: str, history: str, other: str, new_history: str
+) -> None:
+    lake.run(mode)
+    lake.drain()
+    first = lake.hot()
+    ((copied,),) = lake.run("SELECT pg_current_wal_lsn()")
+    lake.run(*CHANGES)
+    lake.drain()
+    held, entries = lake.hot(), lake.history(history)
+    lake.run(other, f"INSERT INTO m VALUES ('{NOON[2]}', 102, 2)", "DELETE FROM m WHERE id = 100")
+    lake.drain()
+    assert lake.folded(new_history) == lake.hot() != held
+    assert lake.history(history) == entries
+    assert lake.folded(history) == held
+    assert fold((one for one in entries.to_pylist() if one["_lsn"] <= number(copied)), "ts") == first
 
 
 @pytest.mark.promise("001-03")
@@ -318,3 +355,56 @@ def test_a_rollup_whose_mirror_is_dropped_is_set_aside_and_comes_back(lake: Lake
     assert shadow(lake, "_shadow_rollup_hours") == lake.hot("_rollup_hours")
     assert lake.folded("_shadow_rollup_hours", "bucket") == lake.hot("_rollup_hours")
     require_same(lake)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "other_way"),
+    [
+        ("rollup_hourly", "hourly", "SELECT lakets.enable_sync('hourly', p_mode => 'direct')"),
+        (
+            "hourly",
+            "rollup_hourly",
+            "ALTER TABLE rollup_hourly RENAME TO renamed; SELECT lakets.enable_sync('renamed', p_mode => 'shadow')",
+        ),
+    ],
+)
+def test_a_table_and_a_rollup_whose_mirrors_would_have_one_name_are_refused(
+    lake: Lake, first: str, second: str, other_way: str
+) -> None:
+    enable = "SELECT lakets.enable_sync('{}', p_mode => 'shadow')"
+    named = {"rollup_hourly": "public.rollup_hourly", "hourly": "public._rollup_hourly"}
+    lake.with_days(table="rollup_hourly").run(
+        "SELECT lakets.create_rollup('hourly', $$SELECT lakets.time_bucket('1 hour', ts) AS bucket, count(*) AS n"
+        " FROM m GROUP BY 1$$, '1 hour')",
+        enable.format(first),
+    )
+    lake.drain()
+    looks = (
+        "SELECT * FROM thermocline.synced_table",
+        PUBLISHED,
+        "SELECT tgrelid, tgname FROM pg_trigger ORDER BY oid",
+        "SELECT oid, relname FROM pg_class WHERE relnamespace = 'lakets_cdf'::regnamespace ORDER BY oid",
+        "SELECT sync_enabled, shadow_table_name FROM lakets._chronotable_registry ORDER BY id",
+        "SELECT sync_enabled, shadow_table_name FROM lakets._rollup_registry",
+    )
+    before = [lake.run(look) for look in looks]
+    assert before[1] == [("_shadow_rollup_hourly",)]
+    with pytest.raises(psycopg.errors.RaiseException) as refused:
+        lake.run(enable.format(second))
+    assert refused.value.diag.message_primary == (
+        f"cannot sync {named[second]}: public.lb__shadow_rollup_hourly_history in the lake is the history of another"
+        f" table, {named[first]}"
+    )
+    assert refused.value.diag.message_hint == (
+        "Nothing was changed. Rename this table, or sync it in the other mode: its history has another name then."
+    )
+    assert [lake.run(look) for look in looks] == before
+    lake.run(*other_way.split(";"))
+    lake.drain()
+    assert lake.run("SELECT status FROM thermocline.synced_table") == [("STREAMING",)] * 2
+    source, column = ("rollup_hourly", "ts") if first == "rollup_hourly" else ("_rollup_hourly", "bucket")
+    assert lake.folded("_shadow_rollup_hourly", column) == lake.hot(source)
+    if second == "hourly":
+        assert lake.folded("_rollup_hourly", "bucket") == lake.hot("_rollup_hourly")
+    else:
+        assert lake.folded("_shadow_renamed") == lake.hot("renamed")

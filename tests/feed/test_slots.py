@@ -225,13 +225,25 @@ def test_m11_a_slot_that_the_server_gives_up_is_told_and_begun_anew(tmp_path: Pa
         install.install(server.server().dsn)
         lake = Lake.of(server.server().dsn, tmp_path / "home").with_days().synced()
         lake.drain()
+        lake.run("ALTER SYSTEM SET max_slot_wal_keep_size = '64MB'", "SELECT pg_reload_conf()")
+        while lake.run("SHOW max_slot_wal_keep_size") != [("64MB",)]:
+            time.sleep(0.01)
+        ((left,),) = lake.run("SELECT safe_bytes FROM lakets.feed_slot()")
+        assert 64 << 20 < left <= 80 << 20, "the segment of the slot, and four more"
+        ((later,),) = lake.run(
+            "SELECT pg_logical_emit_message(true, 'test', repeat('x', 2000000))",
+            "SELECT safe_bytes FROM lakets.feed_slot()",
+        )
+        assert 2_000_000 <= left - later < 3_000_000
         lake.run("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
         write(lake)
         with lake.feed() as feed:
             for _ in range(4):
                 lake.run("SELECT pg_logical_emit_message(false, 'test', 'more')", "SELECT pg_switch_wal()")
             lake.run("CHECKPOINT")
-            assert lake.run("SELECT wal_status FROM pg_replication_slots") == [("lost",)]
+            assert lake.run("SELECT wal_status, kept_bytes, pinned_bytes, safe_bytes FROM lakets.feed_slot()") == [
+                ("lost", None, None, None)
+            ]
             with pytest.raises(SlotLost, match="was invalidated"):
                 feed.step()
         found = lake.stack.feed_status()

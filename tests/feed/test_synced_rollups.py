@@ -163,3 +163,14 @@ def test_what_cannot_be_synced_is_said_and_nothing_changes(lake: Lake, prepare: 
     with pytest.raises(psycopg.errors.RaiseException, match=said):
         lake.run("SELECT lakets.enable_sync('nothing')")
     assert lake.run("SELECT count(*) FROM thermocline.synced_table") == [(1,)]
+
+
+@pytest.mark.parametrize("names", ["NULL", "'m', NULL", "NULL, NULL"])
+def test_what_has_no_name_is_neither_synced_nor_ended(lake: Lake, names: str) -> None:
+    before = lake.run("SELECT * FROM thermocline.synced_table")
+    for function in ("enable_sync", "disable_sync", "resync"):
+        with pytest.raises(psycopg.errors.RaiseException) as refused:
+            lake.run(f"SELECT lakets.{function}({names.replace(', NULL', ', p_schema_name => NULL')})")
+        assert refused.value.diag.message_primary == "table and schema need names"
+        assert refused.value.diag.message_hint == "For example SELECT lakets.enable_sync('readings')."
+    assert lake.run("SELECT * FROM thermocline.synced_table") == before

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thermocline.cli.invocation import Invocation, Json, Verbose
+from thermocline.cli.output import Bar
 from thermocline.errors import ExitCode, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from thermocline.cli.output import Tell
     from thermocline.feed.outlook import Outlook
     from thermocline.feed.status import FeedTable
 
@@ -51,7 +55,7 @@ def feed(
         call.stack.spark()
     with call.stack.feed() as service:
         if once:
-            with call.out.step("Bringing changes to the lake") as say, call.stack.watching(lambda now: say(_told(now))):
+            with call.out.step("Bringing changes to the lake") as say, call.stack.watching(showing(say)):
                 progress = service.drain()
             passed_by = progress.set_aside or progress.unlogged
             whole = progress.caught_up and not passed_by
@@ -74,26 +78,47 @@ def feed(
         for told in (signal.SIGTERM, signal.SIGINT):
             signal.signal(told, lambda *_: service.stop())
         title = "The feed is running; Ctrl-C ends it"
-        with call.out.step(title) as say, call.stack.watching(lambda now: say(_told(now))):
+        with call.out.step(title) as say, call.stack.watching(showing(say)):
             service.run()
     call.out.facts("Stopped", {"stopped": True})
 
 
-def _told(now: Outlook) -> str:
-    """What is left, as a person wants to know it: the copies first, then the log."""
+def showing(say: Tell) -> Callable[[Outlook], None]:
+    """What shows outlooks as news of a step."""
+    return lambda now: say(_told(now), _bars(now), _told(now, drawn=True))
+
+
+def _told(now: Outlook, *, drawn: bool = False) -> str:
+    """What is left, as a person wants to know it: the copies first, then the log; or what the bars do not show."""
     told = []
     if now.waiting:
         told.append(f"waiting for open transactions of {', '.join(now.waiting)}")
     if now.covered < now.chunks:
         rows = f" and about {now.to_copy_rows:,} rows" if now.to_copy_rows else ""
-        left = f"{_size(now.to_copy_bytes)}{rows} to copy{_in(now.copied_in)}"
-        told.append(f"{now.covered:,} of {now.chunks:,} chunks copied, {left}")
-    told.append(f"{_size(now.behind_bytes)} behind, {now.rows_per_second:,.0f} rows/s{_in(now.caught_up_in)}")
+        left = f", {_size(now.to_copy_bytes)}{rows} to copy{_in(now.copied_in)}"
+        told.append(f"{now.covered:,} of {now.chunks:,} chunks copied{'' if drawn else left}")
+    if not drawn:
+        told.append(f"{_size(now.behind_bytes)} behind, {now.rows_per_second:,.0f} rows/s{_in(now.caught_up_in)}")
     if now.held_back:
         told.append(f"the lake does not take {', '.join(now.held_back)}")
     if now.set_aside:
         told.append(f"set aside: {', '.join(now.set_aside)}")
     return "; ".join(told)
+
+
+def _bars(now: Outlook) -> list[Bar]:
+    """The copies and the backlog of the log, each while there is something left of it."""
+    bars, pace = [], f"{now.rows_per_second:,.0f} rows/s"
+    if now.to_copy_bytes:
+        rows = f", about {now.to_copy_rows:,} rows to go" if now.to_copy_rows else ""
+        bars.append(_bar("Copies", now.to_copy_bytes, now.copies_bytes, f"{rows}, {pace}{_in(now.copied_in)}"))
+    if now.backlog_bytes:
+        bars.append(_bar("Backlog", now.behind_bytes, now.backlog_bytes, f", {pace}{_in(now.caught_up_in)}"))
+    return bars
+
+
+def _bar(title: str, left: int, total: int, words: str) -> Bar:
+    return Bar(title, total - left, total, f"{_size(total - left)} of {_size(total)}{words}")
 
 
 def _in(seconds: float | None) -> str:

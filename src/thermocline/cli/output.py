@@ -8,20 +8,42 @@ import os
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 from thermocline.checks import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
 
     from thermocline.errors import ThermoclineError
 
 _MARKS = {Verdict.OK: "[green]ok[/]", Verdict.WARNING: "[yellow]warning[/]", Verdict.FAILED: "[red]failed[/]"}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """How much of an amount is done, and the words behind it."""
+
+    title: str
+    done: int
+    total: int
+    words: str
+
+
+class Tell(Protocol):
+    """Takes news of a step."""
+
+    def __call__(self, news: str, bars: Sequence[Bar] = (), beside: str = "") -> None:
+        """The news in words. A terminal shows bars instead if there are any, and the words that go beside them."""
 
 
 class Output(Protocol):
@@ -45,6 +67,7 @@ class Output(Protocol):
 
 _NEWS_SECONDS = 10
 _UNBROKEN = 1000
+_BAR_WIDTH = 20  # the words wrap on a narrow terminal, the bar does not
 
 
 class _Console(Console):
@@ -63,22 +86,23 @@ class TextOutput:
         self.err = _Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """A spinner on a terminal; elsewhere a line when it begins, one when it is done, a few in between."""
+    def step(self, title: str) -> Iterator[Tell]:
+        """A spinner and bars on a terminal; elsewhere a line when it begins, one when it is done, a few in between."""
         began = time.monotonic()
         if self.err.is_terminal:
             with self.err.status(escape(title)) as status:
-                yield lambda news: status.update(f"{escape(title)}: {escape(news)}")
+                yield lambda news, bars=(), beside="": status.update(_drawn(title, news, bars, beside))
         else:
             self.err.print(f"{escape(title)} ...")
             yield self._seldom()
         self.err.print(f"[green]✓[/] {escape(title)} [dim]{time.monotonic() - began:.1f} s[/]")
 
-    def _seldom(self) -> Callable[[str], None]:
+    def _seldom(self) -> Tell:
         """News for a log file: when there is something new to say, and not more often than now and then."""
         said, at = "", float("-inf")
 
-        def tell(news: str) -> None:
+        def tell(news: str, bars: Sequence[Bar] = (), beside: str = "") -> None:
+            del bars, beside
             nonlocal said, at
             now = time.monotonic()
             if news != said and now - at >= _NEWS_SECONDS:
@@ -119,6 +143,24 @@ class TextOutput:
         self.err.print(f"[bold]What to do:[/] {escape(error.next_step)}", soft_wrap=True)
 
 
+def _drawn(title: str, news: str, bars: Sequence[Bar], beside: str) -> RenderableType:
+    """The line of a step, and its bars under it."""
+    words = beside if bars else news
+    line = Text(f"{title}: {words}" if words else title)
+    if not bars:
+        return line
+    # Never started: it is drawn by the spinner, with whatever else there is.
+    drawn = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(_BAR_WIDTH, table_column=Column(no_wrap=True)),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[words]}", markup=False, table_column=Column()),
+    )
+    for bar in bars:
+        drawn.add_task(bar.title, completed=bar.done, total=bar.total, words=bar.words)
+    return Group(line, drawn)
+
+
 def _shown(value: Any) -> str:
     if value is None or value == "":
         return "-"
@@ -135,10 +177,10 @@ class JsonOutput:
     """For programs: exactly one JSON object on stdout."""
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Callable[[str], None]]:
+    def step(self, title: str) -> Iterator[Tell]:
         """Programs are not shown progress."""
         del title
-        yield lambda _news: None
+        yield lambda news, bars=(), beside="": None  # noqa: ARG005
 
     def say(self, text: str) -> None:
         """Programs are not told sentences."""

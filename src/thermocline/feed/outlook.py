@@ -41,16 +41,23 @@ class Outlook:
     set_aside: tuple[str, ...]
     held_back: tuple[str, ...] = ()
     """Tables that wait for the lake's store or its catalog."""
+    copies_bytes: int = 0
+    """The most there was to copy since there last was nothing."""
+    backlog_bytes: int = 0
+    """The most that was behind since there last was no backlog; 0 while there is none."""
 
 
 class Countdown:
     """How fast an amount shrinks: from the last times at which it was another one."""
 
     def __init__(self) -> None:
+        self.most = 0
+        """Since there last was nothing."""
         self._seen: deque[tuple[float, int]] = deque(maxlen=_STEPS)
 
     def seconds(self, left: int, at: float) -> float | None:
         """Until nothing is left; None when that cannot be told, or is not to come."""
+        self.most = max(self.most, left) if left else 0
         if left == 0:
             self._seen.clear()
             return None
@@ -85,6 +92,8 @@ class Outlooks:
             tuple(one.table for one in synced if one.status == "JOINING"),
             tuple(one.table for one in found.tables if one.status == "SKIPPED"),
             tuple(one.table for one in synced if one.reason),
+            self._copies.most,
+            self._backlog.most,
         )
 
 

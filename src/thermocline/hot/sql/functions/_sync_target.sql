@@ -16,6 +16,9 @@ DECLARE
     v_table  lakets._chronotable_registry;
     v_rollup lakets._rollup_registry;
 BEGIN
+    IF p_table_name IS NULL OR p_schema_name IS NULL THEN
+        RAISE EXCEPTION 'table and schema need names' USING HINT = 'For example SELECT lakets.enable_sync(''readings'').';
+    END IF;
     SELECT * INTO v_rollup FROM lakets._rollup_registry g
     WHERE (g.name = p_table_name AND p_schema_name = 'public') OR g.rollup_oid = to_regclass(format('%I.%I', p_schema_name, p_table_name))
     ORDER BY g.name <> p_table_name LIMIT 1;

@@ -18,6 +18,7 @@ DECLARE
     v_lake      text;
     v_reasons   text[];
     v_generated text;
+    v_other     oid;
 BEGIN
     SELECT * INTO STRICT v_target FROM thermocline._sync_target(p_table_name, p_schema_name);
     IF current_setting('wal_level') <> 'logical' THEN
@@ -60,9 +61,10 @@ BEGIN
                                                WHERE d.chronotable_id = v_before.chronotable_id AND d.in_lake)
         THEN v_before.lake_table
         WHEN v_mode = 'shadow' THEN v_target.shadow_lake_table ELSE v_target.lake_table END;
-    IF EXISTS (SELECT FROM thermocline.synced_table WHERE lake_table = v_lake AND chronotable_id <> v_target.id) THEN
-        RAISE EXCEPTION 'cannot sync %: % in the lake is the history of another table', v_target.title, v_lake
-            USING HINT = 'Rename this table, or the one that had its name before.';
+    SELECT y.table_oid INTO v_other FROM thermocline.synced_table y WHERE y.lake_table = v_lake AND y.chronotable_id <> v_target.id;
+    IF FOUND THEN
+        RAISE EXCEPTION 'cannot sync %: % in the lake is the history of another table, %', v_target.title, v_lake, v_other::regclass
+            USING HINT = 'Nothing was changed. Rename this table, or sync it in the other mode: its history has another name then.';
     END IF;
     IF thermocline._leave_stream(v_target.id, 'sync was switched to another mode') THEN
         RAISE NOTICE '% is switched from % to % mode; its history is % from now on', v_target.title, v_before.mode, v_mode, v_lake;

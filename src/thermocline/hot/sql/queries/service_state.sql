@@ -23,10 +23,10 @@ UNION ALL
 SELECT 'feed_up', '{}', thermocline._feed_runs()::int
 UNION ALL
 SELECT x.name, '{}', x.value
-FROM thermocline.stream s LEFT JOIN pg_catalog.pg_replication_slots r ON r.slot_name = s.slot_name,
+FROM thermocline.stream s LEFT JOIN lakets.feed_slot() r ON true,
      LATERAL (VALUES ('feed_lag_bytes', greatest(0, pg_catalog.pg_current_wal_lsn() - s.position)),
                      ('feed_lag_seconds', greatest(0, extract(epoch FROM pg_catalog.clock_timestamp() - s.current_at))),
-                     ('feed_log_kept_bytes', pg_catalog.pg_current_wal_lsn() - r.restart_lsn)) x (name, value)
+                     ('feed_log_kept_bytes', r.kept_bytes)) x (name, value)
 WHERE x.value IS NOT NULL
 UNION ALL
 SELECT x.name, ARRAY[f.table_name], x.value
