@@ -310,7 +310,7 @@ def test_questions_of_every_form_are_answered(lake: Lake, spark: SparkSession) -
 
 
 def test_names_that_spark_cannot_tell_apart_are_refused(lake: Lake) -> None:
-    others = ['"Twins"', "twins", "twins_history"]
+    others = ['"Twins"', "twins", "twins_history", "twins_current"]
     for name in others:
         lake.run(
             f"CREATE TABLE {name} (ts timestamptz NOT NULL, v int)",
@@ -318,9 +318,11 @@ def test_names_that_spark_cannot_tell_apart_are_refused(lake: Lake) -> None:
         )
     reader = lake.stack.reader()
     try:
-        for view in ("twins", "twins_history"):
-            with pytest.raises(Refused, match="do not tell them apart"):
+        for view in ("twins", "twins_history", "twins_current"):
+            with pytest.raises(Refused, match="do not tell them apart") as refused:
                 reader.answer(f"SELECT * FROM {view}", 10)
+            assert f'across of "public"."{view}"' in refused.value.message
+        assert 'current of "public"."twins" or across' in refused.value.message
         assert reader.answer("SELECT 1 AS one", 10) == (["one"], [(1,)])
     finally:
         for name in others:

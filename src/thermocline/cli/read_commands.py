@@ -26,7 +26,8 @@ def sql(
 ) -> None:
     """Ask both tiers at once: a ChronoTable by its name is all of its rows, in PostgreSQL and in the lake, each once.
 
-    A table of another schema than public is `schema_table`; with `_history` behind it, every change of it.
+    A table of another schema than public is `schema_table`. With `_history` behind it, it is every change of it; with
+    `_current`, the rows that the lake has of it now, which may be older than PostgreSQL's.
     With --explain only where its rows are: in PostgreSQL, in the lake, or in both while late rows are on their way.
     With --as-of the answer comes from the lake alone, which has the state of synced tables at each of their changes.
 

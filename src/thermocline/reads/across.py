@@ -67,8 +67,11 @@ class Reader(Places):
         return reads.history(self._spark, self._lake_table(table))
 
     def current(self, table: str) -> DataFrame:
-        """What the lake has of a table, folded: it may lag PostgreSQL, and knows what has left it."""
-        return reads.current(self._spark, self._lake_table(table))
+        """What the lake has of a table, folded: it may lag PostgreSQL, and knows what has left it.
+
+        With the columns that the table has now.
+        """
+        return self._at(table, None)
 
     def as_of(self, table: str, at: str | int | datetime) -> DataFrame:
         """The rows that a synced table had at a position of the log, or at a moment; from the lake alone.
@@ -83,7 +86,7 @@ class Reader(Places):
         histories = [(table, self._lake_table(table)) for table in tables]
         return moments.position_at(self._dsn, self._spark, histories, at)
 
-    def _at(self, table: str, position: int) -> DataFrame:
+    def _at(self, table: str, position: int | None) -> DataFrame:
         schema, name = names.split(table)
         history = self._lake_table(table)
         with connect(self._dsn) as session:
@@ -112,13 +115,15 @@ class Reader(Places):
 
     @contextmanager
     def asked(self, question: str, as_of: str | int | datetime | None = None) -> Iterator[DataFrame]:
-        """The answer to a question in Spark SQL: `m` is a table across the tiers, `m_history` its history.
+        """The answer to a question in Spark SQL.
 
-        With `as_of`, a position or a moment, both are what they were then, and come from the lake alone.
+        `m` is a table across the tiers, `m_history` its history, `m_current` what that adds up to.
+        With `as_of`, a position or a moment, all are what they were then, and come from the lake alone.
         """
         views = self._mentioned(question)
         asked_for = {table for found in views.values() for _, _, table in found}
         position = self.position_at(as_of, sorted(asked_for)) if as_of is not None and asked_for else None
+        refusals: dict[str, Refused] = {}
         with ExitStack() as held:
             for found in views.values():
                 view, way, table = found[0]
@@ -126,17 +131,41 @@ class Reader(Places):
                     meant = " or ".join(f"{way} of {table}" for _, way, table in found)
                     raise QuestionNotUnderstood(
                         f"{view} may be {meant}: Spark's names do not tell them apart.",
-                        next_step="Ask through the DataFrames of Reader.across and Reader.history, by full names.",
+                        next_step="Ask through the DataFrames of Reader.across, Reader.history and Reader.current, by "
+                        "full names.",
                     )
-                if position is not None:
-                    then = self.history(table).where(sql.col("_lsn") <= position)
-                    frame = then if way == "history" else self._at(table, position)
-                else:
-                    frame = self.history(table) if way == "history" else held.enter_context(self.across(table))
+                try:
+                    frame = self._read_as(way, table, position, held)
+                except Refused as refused:
+                    if way == "across":
+                        raise
+                    # It may be a column, as motor_current of motor: Spark finds out. What an earlier question has left
+                    # under this name must not answer.
+                    self._spark.catalog.dropTempView(view)
+                    refusals[reads.quoted(view).lower()] = refused
+                    continue
                 frame.createOrReplaceTempView(reads.quoted(view))
             with reads.translated():
                 reads.require_question(self._spark, question)
-                yield self._spark.sql(question)
+                yield self._analysed(question, refusals)
+
+    def _read_as(self, way: str, table: str, position: int | None, held: ExitStack) -> DataFrame:
+        if way == "history":
+            entries = self.history(table)
+            return entries if position is None else entries.where(sql.col("_lsn") <= position)
+        if way == "current" or position is not None:
+            return self._at(table, position)
+        return held.enter_context(self.across(table))
+
+    def _analysed(self, question: str, refusals: Mapping[str, Refused]) -> DataFrame:
+        """What is asked; if Spark misses a table that was refused, the refusal says why."""
+        try:
+            return self._spark.sql(question)
+        except AnalysisException as error:
+            missing = (error.getMessageParameters() or {}).get("relationName", "").lower()
+            if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND" and missing in refusals:
+                raise refusals[missing] from error
+            raise
 
     def answer(
         self, question: str, most: int, as_of: str | int | datetime | None = None

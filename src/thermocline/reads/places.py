@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from thermocline.reads.standing import Standing
 
 _ATTEMPTS = 5
+# What stands behind a table's name, and how the table is read then.
+_WAYS = (("", "across"), ("_history", "history"), ("_current", "current"))
 
 
 class Places:
@@ -29,14 +31,23 @@ class Places:
     def sources(self, question: str) -> list[Source]:
         """Where the rows of each table of a question would come from now, in order of time; nothing is read."""
         found: list[Source] = []
+        refusal: Refused | None = None
         for mentioned in self._mentioned(question).values():
             for _, way, table in mentioned:
                 shown = ".".join(names.split(table))
                 if way == "across":
                     with self._standing(table) as standing:
                         found += sources(shown, standing)
-                else:
-                    found.append(Source(shown, None, None, "lake", f"every change in {self._lake_table(table)}"))
+                    continue
+                try:
+                    history = self._lake_table(table)
+                except Refused as refused:  # it may be a column, as motor_current of motor, which needs no lake
+                    refusal = refused
+                    continue
+                what = f"every change in {history}" if way == "history" else f"what {history} adds up to"
+                found.append(Source(shown, None, None, "lake", what))
+        if refusal is not None and not found:
+            raise refusal
         return found
 
     @contextmanager
@@ -51,11 +62,12 @@ class Places:
         raise Busy(f"The chunks of {table} change so often that they cannot be held for a read.")
 
     def _mentioned(self, question: str) -> dict[str, list[tuple[str, str, str]]]:
-        """By the name as Spark knows it: as it was written, across or history, and the table in PostgreSQL."""
+        """By the name as Spark knows it: as it was written, the way it is read, and the table in PostgreSQL."""
         views: dict[str, list[tuple[str, str, str]]] = {}
         for schema, name in self._tables():
             view = name if schema == "public" else f"{schema}_{name}"
-            for called, way in ((view, "across"), (f"{view}_history", "history")):
+            for ending, way in _WAYS:
+                called = f"{view}{ending}"
                 if _mentions(question, called):
                     views.setdefault(called.lower(), []).append((called, way, names.joined(schema, name)))
         return views
