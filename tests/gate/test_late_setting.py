@@ -85,11 +85,15 @@ def test_ranges_that_the_lake_has_not_go_on_to_refuse_rows(dsn: str, tmp_path: P
     lake.drain()
     lake.let_go(1)
     drop.merge_traps(lake.dsn)
-    assert traps(lake) == [(False, False)], "one for both"
+    assert traps(lake) == [(False, False), (False, False)], "each says something else"
+    for day, way in enumerate(("They were dropped outright", "`thermocline rehydrate` brings the range back")):
+        with pytest.raises(psycopg.errors.RaiseException, match="too late") as caught:
+            late(lake, 100, day=day)
+        assert way in (caught.value.diag.message_hint or "")
     lake.run("SELECT lakets.set_late_rows('m', 'lake')")
     drop.merge_traps(lake.dsn)
     drop.merge_traps(lake.dsn)
-    assert traps(lake) == [(False, False), (True, False)], "each for itself"
+    assert traps(lake) == [(False, False), (True, False)]
     with pytest.raises(psycopg.errors.RaiseException, match="too late"):
         late(lake, 100)
     late(lake, 101, day=1)

@@ -204,7 +204,8 @@ def test_every_reason_against_it_is_listed_at_once_and_nothing_changes_k4(db: ps
         ("CREATE TABLE t (ts date)", "'public.t', 'ts'", "the schema is an argument of its own"),
         ("CREATE TABLE t (ts text)", "'t', 'ts'", "is of type text"),
         ("CREATE TABLE t (ts timestamptz)", "'t', 'tss'", "it has no column tss"),
-        ("CREATE TABLE t (ts timestamptz)", "'t', 'ts', '0'", "is not positive"),
+        ("CREATE TABLE t (ts timestamptz)", "'t', 'ts', NULL", "ChronoTable: the chunk interval is NULL\n"),
+        ("CREATE TABLE t (ts timestamptz)", "'t', 'ts', '0'", "the chunk interval 00:00:00 is not positive"),
         ("CREATE TABLE t (ts timestamptz)", "'t', 'ts', '-1 day'", "is not positive"),
         ("CREATE TABLE t (ts timestamptz)", "'t', 'ts', '1.5 seconds'", "is not of whole seconds"),
         ("CREATE TABLE t (ts date)", "'t', 'ts', '1 hour'", "is a date"),
@@ -297,6 +298,27 @@ def test_a_dropped_range_that_is_made_again_comes_back_to_life_k5(db: psycopg.Co
     )
     assert row == [("active", True, name)]
     db.execute("INSERT INTO metrics VALUES ('2026-01-05 12:00+00', 1, 1)")
+
+
+@pytest.mark.parametrize("at", ["min(range_start) - interval '1 microsecond'", "max(range_end)"])
+def test_a_row_beyond_either_end_is_refused_by_postgresql_until_there_is_a_chunk_k3(
+    db: psycopg.Connection, at: str
+) -> None:
+    made = metrics(db, rows=24)
+    ((when,),) = ask(db, f"SELECT {at} FROM lakets._chunk_metadata")
+    with pytest.raises(
+        psycopg.errors.CheckViolation, match='no partition of relation "metrics" found for row'
+    ) as caught:
+        db.execute("INSERT INTO metrics VALUES (%s, 1, 1)", [when])
+    assert caught.value.diag.message_hint is None
+    with (
+        pytest.raises(psycopg.errors.CheckViolation, match="no partition of relation"),
+        db.cursor().copy("COPY metrics FROM STDIN") as copy,
+    ):
+        copy.write_row((when, 1, 1))
+    assert ask(db, "SELECT lakets._ensure_partitions(%s, 1, 3, %s, %s)", made, when, when) == [(1,)]
+    db.execute("INSERT INTO metrics VALUES (%s, 1, 1)", [when])
+    assert ask(db, "SELECT count(*) FROM metrics WHERE ts = %s", when) == [(1,)]
 
 
 def test_a_name_that_is_taken_is_an_error_that_names_it_m7(db: psycopg.Connection) -> None:

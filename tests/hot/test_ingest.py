@@ -62,7 +62,7 @@ def test_names_of_any_kind_work(db: psycopg.Connection) -> None:
     assert ask(db, "SELECT lakets.ingest_batch(%s, %s, %s)", LONG, json.dumps(rows), LONG) == [(1,)]
     stats = ask(db, "SELECT * FROM lakets.cardinality_stats(%s, %s)", LONG, LONG)
     assert [row[0] for row in stats] == [LONG, 'a"b', "select"]
-    dead = ask(db, "SELECT dead_key FROM lakets.alert_deadman('d', %s, %s, '-1 hour', %s)", LONG, LONG, LONG)
+    dead = ask(db, "SELECT dead_key FROM lakets.alert_deadman('d', %s, %s, '1 microsecond', %s)", LONG, LONG, LONG)
     assert dead == [("x",)]
 
 

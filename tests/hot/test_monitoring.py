@@ -61,13 +61,37 @@ def test_an_attackers_schema_changes_nothing_but_the_query(beats: psycopg.Connec
 
 
 @pytest.mark.parametrize(
-    "query",
-    ["DELETE FROM beats RETURNING *", "INSERT INTO beats VALUES (now()) RETURNING *", "SELECT 1; DROP TABLE beats"],
+    ("query", "reason"),
+    [
+        ("DELETE FROM beats RETURNING *", "DELETE is not allowed in a non-volatile function"),
+        ("INSERT INTO beats VALUES (now()) RETURNING *", "INSERT is not allowed in a non-volatile function"),
+        ("WITH d AS (DELETE FROM beats RETURNING *) TABLE d", "SELECT is not allowed in a non-volatile function"),
+        ("SELECT * FROM beats FOR UPDATE", "SELECT FOR UPDATE is not allowed in a non-volatile function"),
+        ("DELETE FROM beats", "it is not one query that returns rows"),
+        ("SELECT 1; DROP TABLE beats", "it is not one query that returns rows"),
+        ("SELECT 1; SELECT 2", "it is not one query that returns rows"),
+        ("DROP TABLE beats", "it is not one query that returns rows"),
+        ("", "it is not one query that returns rows"),
+    ],
 )
-def test_an_alert_does_not_write(beats: psycopg.Connection, query: str) -> None:
-    with pytest.raises(psycopg.Error, match=r"not allowed in a non-volatile function|cannot open multi-query plan"):
-        ask(beats, "SELECT * FROM lakets.alert_check('a', %s)", query)
+def test_an_alert_is_one_query_and_does_not_write(beats: psycopg.Connection, query: str, reason: str) -> None:
+    refused(
+        beats,
+        "SELECT * FROM lakets.alert_check('the alert', %s)",
+        f'cannot check the alert "the alert": {reason}',
+        query,
+    )
     assert ask(beats, "SELECT count(*) FROM beats") == [(4,)]
+
+
+def test_what_goes_wrong_in_the_query_of_an_alert_is_told_as_it_is(beats: psycopg.Connection) -> None:
+    with pytest.raises(psycopg.errors.UndefinedTable, match='relation "nothing" does not exist'):
+        ask(beats, "SELECT * FROM lakets.alert_check('a', 'TABLE nothing')")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        ask(beats, "SELECT * FROM lakets.alert_check('a', 'SELECT 1 / (v - v) FROM beats')")
+    beats.execute("BEGIN READ ONLY")
+    assert ask(beats, "SELECT alert_data FROM lakets.alert_check('a', 'SELECT 1 AS n')") == [({"n": 1},)]
+    beats.execute("COMMIT")
 
 
 def test_an_alert_without_a_name_or_query_is_refused(db: psycopg.Connection) -> None:
@@ -98,7 +122,7 @@ def test_silence_is_measured_in_utc_whatever_the_session_says(db: psycopg.Connec
     db.execute("SELECT lakets.create_chronotable('t', 'ts', '1 day')")
     db.execute("INSERT INTO t VALUES (timezone('UTC', now()), 7)")
     db.execute("SET timezone = 'Asia/Tokyo'")
-    rows = ask(db, "SELECT dead_key, last_seen <= now() FROM lakets.alert_deadman('a', 't', 'host', '-1 second')")
+    rows = ask(db, "SELECT dead_key, last_seen <= now() FROM lakets.alert_deadman('a', 't', 'host', '1 microsecond')")
     assert rows == [("7", True)]
     assert ask(db, "SELECT 1 FROM lakets.alert_deadman('a', 't', 'host', '1 day 1 hour')") == []
 
@@ -113,6 +137,8 @@ def test_silence_is_measured_in_utc_whatever_the_session_says(db: psycopg.Connec
         ("'a', 'nothing', 'host', '1 hour'", r"there is no table public\.nothing"),
         ("'a', 'plain', 'host', '1 hour'", r"public\.plain is not a ChronoTable"),
         ("'a', 'beats', 'host', NULL", "the alert a: an argument is NULL"),
+        ("'a', 'beats', 'host', '0'", "cannot check the alert a: the timeout '00:00:00' is not positive"),
+        ("'a', 'beats', 'host', '-1 hour'", "the timeout '-01:00:00' is not positive"),
         ("NULL, 'beats', 'host', '1 hour'", "the alert NULL"),
     ],
 )

@@ -42,9 +42,17 @@ def test_another_chunk_length_leaves_no_gap_and_no_overlap(db: psycopg.Connectio
 
 @pytest.mark.parametrize(
     ("interval", "reason"),
-    [("0", "is not positive"), ("-1 day", "is not positive"), ("1 month 1 day", "mixes months"), ("0.5 s", "whole")],
+    [
+        (None, "the chunk interval is NULL\n"),
+        ("0", "is not positive"),
+        ("-1 day", "is not positive"),
+        ("1 month 1 day", "mixes months"),
+        ("0.5 s", "whole"),
+    ],
 )
-def test_a_chunk_length_that_makes_no_sense_changes_nothing(db: psycopg.Connection, interval: str, reason: str) -> None:
+def test_a_chunk_length_that_makes_no_sense_changes_nothing(
+    db: psycopg.Connection, interval: str | None, reason: str
+) -> None:
     with pytest.raises(psycopg.errors.RaiseException, match=rf"public\.metrics.*{reason}"):
         db.execute("SELECT lakets.set_chunk_interval('metrics', %s::interval)", [interval])
     assert ask(db, "SELECT chunk_interval FROM lakets._chronotable_registry") == [(timedelta(days=1),)]
@@ -194,13 +202,45 @@ def test_drop_chunks_keeps_what_tiered_retention_wants_in_the_lake_and_nobody_sy
     assert ask(db, "SELECT DISTINCT status FROM lakets._chunk_metadata") == [("active",)]
 
 
-def test_the_hint_for_a_late_row_names_every_way_out(db: psycopg.Connection) -> None:
-    assert ask(db, "SELECT lakets.drop_chunks('metrics', '5 days')") == [(4,)]
+def hint_for_a_late_row(db: psycopg.Connection, days: int) -> str:
     with pytest.raises(psycopg.errors.RaiseException, match=r"a row of public\.metrics is too late") as caught:
-        db.execute("INSERT INTO metrics VALUES (now() - interval '8 days', 1)")
-    hint = caught.value.diag.message_hint or ""
+        db.execute("INSERT INTO metrics VALUES (now() - %s * interval '1 day', 1)", [days])
+    return caught.value.diag.message_hint or ""
+
+
+NOWHERE = (
+    "They were dropped outright: the lake does not have them, and no chunk is made for them again. Keep chunks for"
+    " longer than rows may be late, by a retention policy with a longer drop_after."
+)
+
+
+def test_the_hint_for_a_late_row_names_no_way_that_is_refused(db: psycopg.Connection) -> None:
+    assert ask(db, "SELECT lakets.drop_chunks('metrics', '5 days')") == [(4,)]
+    assert hint_for_a_late_row(db, 8) == NOWHERE
+    with pytest.raises(psycopg.errors.RaiseException, match="it is not synced"):
+        db.execute("SELECT lakets.set_late_rows('metrics', 'lake')")
+    with pytest.raises(psycopg.errors.RaiseException, match="the lake does not have it"):
+        db.execute("SELECT * FROM lakets.rehydrate('metrics', now() - interval '8 days', now() - interval '7 days')")
+    made = "SELECT lakets._ensure_partitions(id, 1, 3, %s, %s) FROM lakets._chronotable_registry"
+    ((first, last),) = ask(db, "SELECT min(range_start), max(range_start) FROM thermocline.dropped_range")
+    assert ask(db, made, first, last) == [(0,)]
+
+
+def test_the_hint_for_a_late_row_of_a_range_that_the_lake_has_names_every_way_out(db: psycopg.Connection) -> None:
+    """Also where such ranges and others lie side by side: one trap for each kind, whatever is merged."""
+    assert ask(db, "SELECT lakets.drop_chunks('metrics', '5 days')") == [(4,)]
+    newer = "range_start >= (SELECT max(range_start) - interval '1 day' FROM thermocline.dropped_range)"
+    ask(db, f"UPDATE thermocline.dropped_range SET in_lake = {newer}")
+    assert ask(db, "SELECT thermocline._merge_traps(id) FROM lakets._chronotable_registry") == [(2,)]
+    assert ask(db, "SELECT in_lake, range_end - range_start FROM thermocline.trap ORDER BY 1") == [
+        (False, timedelta(days=2)),
+        (True, timedelta(days=2)),
+    ]
+    assert hint_for_a_late_row(db, 9) == NOWHERE
+    hint = hint_for_a_late_row(db, 6)
     for way in ("Keep chunks for longer", "SELECT lakets.set_late_rows(<table>, 'lake')", "`thermocline rehydrate`"):
         assert way in hint
+    assert ask(db, "SELECT thermocline._merge_traps(id) FROM lakets._chronotable_registry") == [(0,)]
 
 
 def test_a_dropped_chronotable_leaves_nothing_but_an_audit_row_and_the_lake(db: psycopg.Connection) -> None:

@@ -177,7 +177,7 @@ def test_days_of_a_zone_are_filled_over_the_change_of_the_clock(dsn: str) -> Non
         ("NULL, now(), now()", "one is NULL"),
         ("'1 day', NULL, now()", "one is NULL"),
         ("'1 day', now(), 'infinity'", "cannot fill from"),
-        ("'0', now(), now()", "stride must be greater than zero"),
+        ("'0', now(), now()", "there are no buckets of '00:00:00'"),
         ("'1 month 1 day', now(), now()", "cannot be binned"),
     ],
 )

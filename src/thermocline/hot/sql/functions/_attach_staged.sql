@@ -60,6 +60,7 @@ BEGIN
     PERFORM thermocline._give_way(format(
         'ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', v_table.table_oid::regclass, v_name,
         lakets._bound_of(p_range_start, v_type), lakets._bound_of(v_left.range_end, v_type)));
+    PERFORM thermocline._same_indexes(p_chronotable_id, p_staged);
     EXECUTE format('ALTER TABLE %s DROP CONSTRAINT thermocline_range', v_name);
     PERFORM thermocline._register_chunk(p_chronotable_id, p_staged, format('%I.%I', n.nspname, c.relname), p_range_start, v_left.range_end)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_staged;

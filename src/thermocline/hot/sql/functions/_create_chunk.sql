@@ -46,6 +46,7 @@ BEGIN
         END;
     END IF;
     v_oid := v_chunk::regclass::oid;
+    PERFORM thermocline._same_indexes(p_chronotable_id, v_oid);
 
     PERFORM thermocline._register_chunk(p_chronotable_id, v_oid, v_chunk, p_range_start, p_range_end);
     PERFORM thermocline._tell(jsonb_build_object(

@@ -21,7 +21,7 @@ BEGIN
                 WHERE trap_oid = v_trap.trap_oid AND settled_position IS NULL;
                 PERFORM thermocline._open_trap(v_trap.trap_oid);
             ELSE
-                PERFORM thermocline._close_trap(v_trap.trap_oid, v_trap.range_start, v_trap.range_end);
+                PERFORM thermocline._close_trap(v_trap.trap_oid, v_trap.range_start, v_trap.range_end, v_trap.in_lake);
             END IF;
         EXCEPTION
             WHEN lock_not_available THEN

@@ -1,5 +1,5 @@
--- The table of a chunk, still apart: by LIKE, owned as the ChronoTable is, with the identity that its changes need in the stream. Returns
--- its quoted name.
+-- The table of a chunk, still apart: by LIKE, owned as the ChronoTable is, with its options and settings of statistics, and with the
+-- identity that its changes need in the stream. Returns its quoted name.
 CREATE OR REPLACE FUNCTION thermocline._make_chunk_table(
     p_chronotable_id int,
     p_range_start    timestamptz,
@@ -33,6 +33,7 @@ BEGIN
     PERFORM thermocline._revoke_defaults(v_chunk::regclass);
     EXECUTE format('ALTER TABLE %s OWNER TO %I', v_chunk,
                    (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = v_table.table_oid));
+    PERFORM thermocline._same_statistics(v_table.table_oid, v_chunk::regclass);
     EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_chunk);
     EXECUTE format(
         'CREATE TRIGGER trg_thermocline_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT'

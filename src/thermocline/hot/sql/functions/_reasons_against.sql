@@ -136,6 +136,14 @@ BEGIN
         UNION ALL
         SELECT format('it is in the tablespace %I', (SELECT spcname FROM pg_tablespace WHERE oid = v_class.reltablespace))
         WHERE v_class.reltablespace <> 0
+        UNION ALL
+        SELECT format('its index %s is in the tablespace %I', i.indexrelid::regclass, s.spcname)
+        FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_tablespace s ON s.oid = c.reltablespace
+        WHERE i.indrelid = p_table
+        UNION ALL
+        SELECT format('it is stored by the access method %I, and chunks would be by %I', m.amname, d.amname)
+        FROM pg_am m, pg_am d
+        WHERE m.oid = v_class.relam AND d.amname = current_setting('default_table_access_method') AND d.oid <> m.oid
     ) found;
     RETURN v_reasons;
 END

@@ -7,7 +7,8 @@ AS $$
         SELECT (extract(year FROM p_interval) * 12 + extract(month FROM p_interval))::int AS months
     ), checked (reason) AS (
         SELECT CASE
-            WHEN p_interval IS NULL OR p_interval <= interval '0' THEN format('the chunk interval %s is not positive', p_interval)
+            WHEN p_interval IS NULL THEN 'the chunk interval is NULL'
+            WHEN p_interval <= interval '0' THEN format('the chunk interval %s is not positive', p_interval)
             WHEN p_interval > interval '100 years' THEN format('the chunk interval %s is longer than 100 years', p_interval)
             WHEN months > 0 AND p_interval <> make_interval(months => months)
                 THEN format('the chunk interval %s mixes months with days or hours', p_interval)

@@ -46,7 +46,10 @@ BEGIN
             IF v_range.takes_rows THEN
                 PERFORM thermocline._open_trap(v_trap::regclass);
             ELSE
-                PERFORM thermocline._close_trap(v_trap::regclass, v_range.range_start, v_range.range_end);
+                PERFORM thermocline._close_trap(v_trap::regclass, v_range.range_start, v_range.range_end, bool_and(d.in_lake))
+                FROM thermocline.dropped_range d
+                WHERE d.chronotable_id = p_chronotable_id
+                  AND d.range_start >= v_range.range_start AND d.range_end <= v_range.range_end;
             END IF;
             EXECUTE format(
                 'ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', v_table.table_oid::regclass, v_trap,

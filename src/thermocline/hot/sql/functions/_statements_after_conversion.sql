@@ -1,5 +1,5 @@
--- What a table has that LIKE does not copy, as statements to run once its successor carries its name: keys, indexes,
--- foreign keys, row security, rights (those on the sequences of identity columns too), comments, triggers, owner and views. Built before anything is renamed, so that every
+-- What a table has that LIKE does not copy, as statements to run once its successor carries its name: keys, indexes and their statistics
+-- targets, foreign keys, row security, rights (those on the sequences of identity columns too), comments, triggers, owner and views. Built before anything is renamed, so that every
 -- name is still the old one. Triggers come after the rows: they fired for them long ago.
 CREATE OR REPLACE FUNCTION lakets._statements_after_conversion(p_table oid) RETURNS text[]
 LANGUAGE sql STABLE
@@ -13,12 +13,21 @@ AS $$
         WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p_table AND d.deptype = 'i'
     ), statements (step, name, statement) AS (
         SELECT CASE k.contype WHEN 'f' THEN 3 ELSE 1 END, k.conname::text,
-               format('ALTER TABLE %s ADD CONSTRAINT %I %s', t.full_name, k.conname, pg_get_constraintdef(k.oid))
+               format('ALTER TABLE %s ADD CONSTRAINT %I %s', t.full_name, k.conname,
+                      CASE WHEN k.contype = 'f' OR i.reloptions IS NULL THEN d.definition  -- which leaves out the options of the index
+                           ELSE regexp_replace(d.definition, '(( DEFERRABLE)?( INITIALLY DEFERRED)?)$',
+                                               format(' WITH (%s)\1', thermocline._option_list(i.reloptions))) END)
         FROM t JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype IN ('p', 'u', 'f')
+        LEFT JOIN pg_class i ON i.oid = k.conindid,
+             LATERAL (SELECT pg_get_constraintdef(k.oid) AS definition) d
         UNION ALL
         SELECT 2, i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid)
         FROM t JOIN pg_index i ON i.indrelid = t.oid
         WHERE NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.conrelid = t.oid)
+        UNION ALL
+        SELECT 3, i.indexrelid::regclass::text,
+               format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS %s', i.indexrelid::regclass, a.attnum, a.attstattarget)
+        FROM t JOIN pg_index i ON i.indrelid = t.oid JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attstattarget >= 0
         UNION ALL
         SELECT 4, p.polname::text,
                format('CREATE POLICY %I ON %s AS %s FOR %s TO %s', p.polname, t.full_name,

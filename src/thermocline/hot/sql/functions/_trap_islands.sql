@@ -1,6 +1,6 @@
 -- The traps that a table should have: one for each range that has left, or with p_merge one for each run of neighbouring ranges. A trap
--- with rows in it stays as it is. Of a table that takes late rows, ranges that the lake has not and those that take no rows yet stand
--- apart: their traps refuse rows. Listed are those that are to be made, with the traps that they replace.
+-- with rows in it stays as it is. Ranges that the lake has not stand apart: their traps say something else. So do, of a table that takes
+-- late rows, those that take none yet. Listed are those that are to be made, with the traps that they replace.
 CREATE OR REPLACE FUNCTION thermocline._trap_islands(p_chronotable_id int, p_merge boolean)
 RETURNS TABLE (range_start timestamptz, range_end timestamptz, traps oid[], takes_rows boolean)
 LANGUAGE sql STABLE
@@ -8,7 +8,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     WITH known AS (
         SELECT d.range_start, d.range_end, d.trap_oid, coalesce(pg_relation_size(c.oid), 0) > 0 AS filled,
-               r.late = 'lake' AND d.in_lake AS in_lake,
+               d.in_lake,
                r.late = 'lake' AND d.settled_position IS NOT NULL AND d.in_lake
                    AND EXISTS (SELECT FROM thermocline.synced_table s
                                WHERE s.chronotable_id = r.id AND s.status = 'STREAMING' AND s.mode = 'direct') AS takes_rows

@@ -26,6 +26,10 @@ BEGIN
         RAISE EXCEPTION 'cannot check the alert %: an argument is NULL', coalesce(quote_ident(p_name), 'NULL')
             USING HINT = 'Give a name, a table, the column of the keys and a timeout.';
     END IF;
+    IF p_timeout <= interval '0' THEN
+        RAISE EXCEPTION 'cannot check the alert %: the timeout % is not positive', quote_ident(p_name), quote_literal(p_timeout)
+            USING HINT = 'Give the longest silence that is fine, as interval ''10 minutes''.';
+    END IF;
     PERFORM lakets._table_oid(p_table_name, p_schema_name);
     SELECT * INTO STRICT v_table FROM lakets._chronotable_registry
     WHERE id = lakets._chronotable_id(p_table_name, p_schema_name);

@@ -23,6 +23,7 @@ DECLARE
     v_last    timestamptz;
     v_before  text[];
     v_after   text[];
+    v_cluster text;
     v_do      text;
     v_spare   text := 'thermocline_converting_' || v_old;
 BEGIN
@@ -63,6 +64,7 @@ BEGIN
         SELECT coalesce(array_agg(format('DROP VIEW %s', f.view_oid::regclass) ORDER BY f.depth DESC, f.view_oid), '{}')
         INTO v_before
         FROM lakets._views_of(v_old) f;
+        SELECT indexrelid::regclass::text INTO v_cluster FROM pg_index WHERE indrelid = v_old AND indisclustered;
         SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO v_columns
         FROM pg_attribute WHERE attrelid = v_old AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
 
@@ -76,11 +78,14 @@ BEGIN
         v_new := to_regclass(format('%I.%I', p_schema_name, p_table_name));
         PERFORM thermocline._revoke_defaults(v_new);
         EXECUTE format('ALTER TABLE %s OWNER TO %I', v_new::regclass, (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = v_old));
+        PERFORM thermocline._same_statistics(v_old, v_new);
+        v_after := thermocline._names_of_statistics(v_old, v_new) || v_after;
         EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', v_new::regclass, p_time_column);
         EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', v_new::regclass);
         INSERT INTO lakets._chronotable_registry (schema_name, table_name, time_column, chunk_interval, table_oid, chunk_options)
         VALUES (p_schema_name, p_table_name, p_time_column, p_chunk_interval, v_new,
-                (SELECT reloptions FROM pg_class WHERE oid = v_old))
+                (SELECT nullif(coalesce(c.reloptions, '{}') || ARRAY(SELECT 'toast.' || o FROM unnest(t.reloptions) o), '{}')
+                 FROM pg_class c LEFT JOIN pg_class t ON t.oid = c.reltoastrelid WHERE c.oid = v_old))
         RETURNING id INTO v_id;
         PERFORM lakets._ensure_partitions(v_id, 1, lakets._chunks_ahead(p_chunk_interval, v_id), v_first, v_last);
 
@@ -93,6 +98,7 @@ BEGIN
         FOREACH v_do IN ARRAY v_after LOOP
             EXECUTE v_do;
         END LOOP;
+        PERFORM thermocline._same_indexes(v_id, chunk_oid, v_cluster::regclass) FROM lakets._chunk_metadata WHERE chronotable_id = v_id;
         PERFORM thermocline._index_time(v_id);
         PERFORM lakets._track_late_writes(v_id);
         EXECUTE format('ANALYZE %s', v_new::regclass);

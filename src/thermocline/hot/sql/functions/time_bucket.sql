@@ -9,6 +9,8 @@ CREATE OR REPLACE FUNCTION lakets.time_bucket(
 ) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
+    WHEN p_interval <= interval '0'
+    THEN lakets._no_bucket(p_interval)
     WHEN p_timezone <> 'UTC'
     THEN lakets._zone_bucket(p_interval, p_timestamp, p_origin, p_timezone)
     WHEN p_timezone IS NULL
