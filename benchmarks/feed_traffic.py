@@ -107,7 +107,10 @@ def spread(report: Report, on: Ground, changes: int) -> None:
 
 
 def updates(report: Report, on: Ground, changes: int) -> None:
-    """Inserts of a table, then updates of half of its rows and deletes of the other half; every old row comes whole."""
+    """Inserts of a table, then updates of half of its rows and deletes of the other half; every old row comes whole.
+
+    An update is two entries in the lake, the old row and the new one; an insert and a delete are one each.
+    """
     on.make_table("mutable", changes)
     on.run("SELECT lakets.enable_sync('mutable')", "ALTER TABLE mutable REPLICA IDENTITY FULL")
     on.insert("mutable", 1000)
@@ -117,21 +120,25 @@ def updates(report: Report, on: Ground, changes: int) -> None:
     for number_of in range(_ROUNDS):
         on.run("TRUNCATE mutable")
         on.drain()
+        before = on.lake_rows("mutable")
         on.insert("mutable", changes)
         taken["inserts"].append(drained(on))
-        before = on.lake_rows("mutable")
+        inserted = on.lake_rows("mutable") - before
+        assert inserted == changes, f"{inserted} entries of {changes} inserts are in the lake"
         ((first, last),) = on.run("SELECT min(ts)::text, max(ts)::text FROM mutable")
         pieces = max(1, changes // PER_TRANSACTION)
         part = f"'{first}'::timestamptz + ('{last}'::timestamptz - '{first}'::timestamptz) * {{}}::float8 / {pieces}"
+        written = {"UPDATE": 0, "DELETE": 0}
         with psycopg.connect(on.dsn, autocommit=True) as session:
             for piece in range(pieces):
                 until = f"ts <= '{last}'" if piece == pieces - 1 else f"ts < {part.format(piece + 1)}"
                 where = f"ts >= {part.format(piece)} AND {until}"
                 what = "UPDATE mutable SET v1 = v1 + 1" if piece % 2 else "DELETE FROM mutable"
-                session.execute(f"{what} WHERE {where}".encode())
+                written[what[:6]] += session.execute(f"{what} WHERE {where}".encode()).rowcount
         taken["updates and deletes"].append(drained(on))
-        arrived = on.lake_rows("mutable") - before
-        assert arrived >= changes, f"{arrived} entries of {changes} changes are in the lake"
+        assert sum(written.values()) == changes, f"{written} are not {changes} changes"
+        arrived, entries = on.lake_rows("mutable") - before - inserted, 2 * written["UPDATE"] + written["DELETE"]
+        assert arrived == entries, f"{arrived} of {entries} entries of {changes} changes are in the lake"
         progress(f"  {number_of + 1} of {_ROUNDS}: {[shown(one[-1]) for one in taken.values()]} s")
     times = {name: Times(tuple(seconds)) for name, seconds in taken.items()}
     for name, found in times.items():
@@ -252,6 +259,7 @@ def latency(report: Report, on: Ground) -> None:
             on.run("INSERT INTO probe VALUES (now(), 2, 2, 2, 2, 'after')")
         done.set()
         watcher.join()
+    assert len(lags) == _PROBES, f"{len(lags)} of {_PROBES} changes came to the lake within 30 s"
     kept = sorted(lags)
     p50, p95 = statistics.median(kept), kept[int(len(kept) * 0.95)]
     report.show("commit to visible, one second between commits", p50, "s", f"p95 {shown(p95)} s, {len(kept)} changes")

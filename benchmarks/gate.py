@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -31,24 +32,9 @@ _OWN_SUMS = ("sum(CAST(_lsn AS double))", "sum(_seq)", "sum(length(_change_type)
 
 def run() -> Report:
     """Chunks of a million rows each; BENCH_CHUNK makes them smaller meanwhile. Then the way back, and many chunks."""
-    rows = ground.size("BENCH_CHUNK", 1_000_000)
     report = Report("gate")
-    with ground.prepared(per_day=rows) as on:
-        on.make_table("m", rows * (_QUIET_DROPS + _BUSY_DROPS), filled=True)
-        on.run("SELECT lakets.enable_sync('m')")
-        on.drain()  # returns when every chunk is covered and the table streams
-        with on.feeding():
-            prover = on.stack.prover()
-            chunks = on.chunks("m")
-            with report.part("receipt"):
-                _receipt(report, on, prover, chunks[0], rows)
-            for oid, name in chunks:
-                assert prover.prove(oid).equal, f"{name} is not proven"
-            with report.part("drop of a quiet chunk"):
-                _quiet_drop(report, on, prover, chunks[:_QUIET_DROPS])
-            with report.part("drop among users"):
-                _busy_drop(report, on, prover, chunks[_QUIET_DROPS:])
-        on.run("SELECT lakets.drop_chronotable('m')")
+    with ground.prepared() as on:
+        measure(report, on)
         way_back.measure(report, on)
         recompute.measure(report, on)
         with report.part("receipts of many chunks"):
@@ -56,6 +42,27 @@ def run() -> Report:
         with report.part("verdicts"):
             gate_many.verdicts_on_thousands(report, on)
     return report
+
+
+def measure(report: Report, place: Ground) -> None:
+    """Receipts and drops."""
+    rows = ground.size("BENCH_CHUNK", 1_000_000)
+    on = replace(place, per_day=rows)
+    on.make_table("leaving", rows * (_QUIET_DROPS + _BUSY_DROPS), filled=True)
+    on.run("SELECT lakets.enable_sync('leaving')")
+    on.drain()  # returns when every chunk is covered and the table streams
+    with on.feeding():
+        prover = on.stack.prover()
+        chunks = on.chunks("leaving")
+        with report.part("receipt"):
+            _receipt(report, on, prover, chunks[0], rows)
+        for oid, name in chunks:
+            assert prover.prove(oid).equal, f"{name} is not proven"
+        with report.part("drop of a quiet chunk"):
+            _quiet_drop(report, on, prover, chunks[:_QUIET_DROPS])
+        with report.part("drop among users"):
+            _busy_drop(report, on, prover, chunks[_QUIET_DROPS:])
+    on.run("SELECT lakets.drop_chronotable('leaving')")
 
 
 # ---- the receipt -----------------------------------------------------------------------------
@@ -88,7 +95,7 @@ def _lake(on: Ground, oid: int) -> DataFrame:
         f" WHERE chunk_oid = {oid} AND status <> 'dropped'"
     )
     within = f"ts >= timestamp '{start}' AND ts < timestamp '{end}' AND _change_type <> 'truncate'"
-    return on.spark.table(f"{LAKE}.public.lb_m_history").where(within)
+    return on.spark.table(f"{LAKE}.public.lb_leaving_history").where(within)
 
 
 # ---- the drop --------------------------------------------------------------------------------
@@ -126,7 +133,7 @@ def _busy_drop(report: Report, on: Ground, prover: Prover, chunks: list[tuple[in
     """Windows with a drop and windows without take turns; both are of the same length."""
     with_drop, without, results = [], [], []
     ((deadlocks,),) = on.run(_DEADLOCKS)
-    with users(on.dsn, "m") as seen:
+    with users(on.dsn, "leaving") as seen:
         for number, (oid, _) in enumerate(chunks):
             began = time.monotonic()
             results.append(_drop(on, prover, oid))

@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import benchmarks
-from benchmarks import ingest, rollup, rollup_growth
+from benchmarks import gate, gate_many, ingest, recompute, rollup, rollup_growth, way_back
 from benchmarks.__main__ import known, main
 from benchmarks.frame import BadBound, Bound, Check, Report, Seconds, Times, interleave, shown
+from benchmarks.ground import Ground
+from harness.lakes import Lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
+
+    from pyspark.sql import SparkSession
+
+    from thermocline.stack import Stack
 
     Packed = Callable[..., ModuleType]
 
@@ -291,6 +298,56 @@ def test_rollup_measures_all_that_it_is_for_at_any_size(dsn: str) -> None:
         "a day of one device",
         "all of the view",
     ]
+
+
+class Near(Ground):
+    """With a feed that needs no Spark."""
+
+    def drain(self) -> None:
+        Lake(self.dsn, self.stack).drain()
+
+    @contextmanager
+    def feeding(self) -> Iterator[None]:
+        with Lake(self.dsn, self.stack).feeding():
+            yield
+
+
+@pytest.mark.slow
+def test_gate_measures_all_that_it_is_for_at_any_size(
+    stack: Stack, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for ingest. Left out are the receipts of hundreds of chunks, for whose memory Spark is started twice more."""
+    for module, names in (
+        (gate, ("_RECEIPTS", "_QUIET_DROPS", "_BUSY_DROPS", "_SETTLE_SECONDS")),
+        (way_back, ("_ROUNDS", "_READS")),
+        (recompute, ("_DAYS", "_REPEATS")),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, 1)
+    for name, size in (("BENCH_CHUNK", 500), ("BENCH_RECOMPUTE", 500), ("BENCH_CHUNKS", 20)):
+        monkeypatch.setenv(name, str(size))
+    report, on = Report("gate"), Near(stack, spark)
+    for part in (gate.measure, way_back.measure, recompute.measure, gate_many.verdicts_on_thousands):
+        part(report, on)
+    on.run("SELECT lakets.drop_chronotable('thousands')")
+    found = {check.name: check.ok for check in report.checks}
+    assert list(found) == [
+        "receipt / Spark's sums",
+        "drop / scan",
+        "longest statement of a writer, without a drop",
+        "longest statement of a writer: delayed by",
+        "longest start of a reader, without a drop",
+        "longest start of a reader: delayed by",
+        "drops that got through, of all",
+        "deadlocks",
+        "statements of users that failed",
+        "rehydrate / COPY",
+        "across the tiers / PostgreSQL alone",
+        "recompute / Spark by hand",
+        "verdicts on thousands of chunks",
+    ]
+    assert (found["deadlocks"], found["statements of users that failed"]) == (True, True)
+    assert "the same across the tiers" in [row[0] for row in report.rows]
 
 
 def test_growth_is_what_it_grows_by() -> None:

@@ -67,7 +67,7 @@ class Late:
 
 @dataclass(frozen=True)
 class Wide:
-    """The readings of two days, of which one has left PostgreSQL, by a RollUp over both."""
+    """The readings of a week, of which a day has left PostgreSQL, by a weekly RollUp."""
 
     in_postgresql: int
     in_the_rollup: int
@@ -78,13 +78,17 @@ class Wide:
 
 @dataclass(frozen=True)
 class Back:
-    """A day that came back from the lake and was corrected."""
+    """A day that came back from the lake, where a sensor was corrected; and that sensor's mean in the RollUps."""
 
     rows: int
     corrected: int
     mean_before: float
     mean_after: float
     """As the lake has it, once the correction has come there."""
+    sensor_in_daily_rollup_before: float
+    sensor_in_daily_rollup_after: float
+    sensor_in_weekly_rollup_before: float
+    sensor_in_weekly_rollup_after: float
 
 
 @dataclass(frozen=True)
@@ -135,9 +139,9 @@ class Tour:
                 "Writing a reading for the day that has left: it goes to the lake, and then leaves PostgreSQL, too"
             ):
                 late = self._late_row()
-            with step("Making a RollUp by two days, and computing on Spark what PostgreSQL has only a part of"):
+            with step("Making a weekly RollUp, and computing on Spark the week that PostgreSQL has only a part of"):
                 wide = self._recompute()
-            with step("Bringing the day back from the lake, and correcting a sensor's readings"):
+            with step("Bringing the day back from the lake, correcting a sensor's readings, refreshing the RollUps"):
                 back = self._bring_back()
         spark.stop()  # when something fails or is interrupted, Java ends with this process
         if before != after:
@@ -268,16 +272,16 @@ class Tour:
 
     def _recompute(self) -> Wide:
         """From both tiers; no row comes back for it."""
-        days = sum(readings for _, readings, _ in self._ask()[:2])
+        week = sum(readings for _, readings, _ in self._ask()[:3])  # all but today
         with connect(self.stack.dsn, autocommit=True) as session:
-            session.execute(query("tour_wide"), {})
+            session.execute(query("tour_wide"))
             before, incomplete = session.execute(query("tour_wide_readings")).fetchall()[0]
-        self.stack.recomputer().run("thermocline_demo_two_days")
+        self.stack.recomputer().run("thermocline_demo_weekly")
         with connect(self.stack.dsn) as session:
             after, still = session.execute(query("tour_wide_readings")).fetchall()[0]
-        resident = days - self._oldest("now").readings
-        if after != days or still or not incomplete:
-            raise NotAsExpected(f"Two days have {days} readings; the RollUp had {before} of them and has {after}.")
+        resident = week - self._oldest("now").readings
+        if after != week or still or not incomplete:
+            raise NotAsExpected(f"The week has {week} readings; the RollUp had {before} of them and has {after}.")
         return Wide(resident, before, incomplete, after)
 
     def _bring_back(self) -> Back:
@@ -286,15 +290,28 @@ class Tour:
         (line,) = self.stack.rehydrator(patience=_PATIENCE).bring_back(_TABLE, start, start + timedelta(days=1))
         if line.verdict != "back":
             raise NotAsExpected(f"The day did not come back: {line.message}.", next_step=line.next_step)
+        by_day, by_week = self._refreshed()
         with connect(self.stack.dsn, autocommit=True) as session:
             corrected = session.execute(query("tour_correct")).rowcount
+        day_after, week_after = self._refreshed()
+        if abs(day_after - by_day - 2) > 1e-6 or not by_week < week_after < by_week + 2:
+            raise NotAsExpected(f"The RollUps were {by_day} and {by_week}, and became {day_after} and {week_after}.")
         self._until_in_lake()
         history = self.stack.reader().current(_TABLE)
         mean = history.where(history["ts"] < start + timedelta(days=1)).agg({"temperature": "avg"}).collect()[0][0]
         after = self._oldest("after")
         if round(mean, 3) != after.mean or after.rows_in_postgresql != after.readings:
             raise NotAsExpected(f"The correction is {after} across the tiers, and {mean} in the lake.")
-        return Back(line.rows or 0, corrected, before.mean, after.mean)
+        means = (before.mean, after.mean, by_day, day_after, by_week, week_after)
+        return Back(line.rows or 0, corrected, *(round(mean, 3) for mean in means))
+
+    def _refreshed(self) -> tuple[float, float]:
+        """What the RollUps by day and by week have of the sensor, once they are up to date."""
+        with connect(self.stack.dsn, autocommit=True) as session:
+            for name in ("daily", "weekly"):
+                session.execute("SELECT lakets.refresh_rollup_cascade(%s)", [f"thermocline_demo_{name}"])
+            day, week = session.execute(query("tour_corrected")).fetchall()[0]
+        return day, week
 
     def _evidence(self) -> tuple[dict[str, Any], int]:
         with connect(self.stack.dsn) as session:

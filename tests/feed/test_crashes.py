@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import time
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from harness import feed_children, sabotage
-from harness.feed_children import Outcome, Run
+from harness.feed_children import Child, Outcome, Run
 from harness.lakes import Lake
 from harness.schedules import Schedule, chunk_name, kill_points
 from harness.seeds import seeds
+from harness.sessions import Session
 from harness.stage import Stage
 from harness.verdicts import History, Verdicts
 from thermocline.config import FeedSettings
 from thermocline.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from harness.crash_servers import CrashServer
@@ -94,8 +103,11 @@ class Life:
                 f" SELECT date_trunc('day', now()) - interval '9 hours', {number} + 10, 1, 'after'; COMMIT",
             )
 
-    def feed(self, mode: str = "drain", kill_at: str | None = None) -> Outcome:
-        outcome = feed_children.run_in_turn(Run(self.lake.stack.settings, mode, kill_at, prepare=self._prepare))
+    def feed(
+        self, mode: str = "drain", kill_at: str | None = None, prepare: Callable[[], None] | None = None
+    ) -> Outcome:
+        run = Run(self.lake.stack.settings, mode, kill_at, prepare=prepare or self._prepare)
+        outcome = feed_children.run_in_turn(run)
         self.verdicts.sample()
         return outcome
 
@@ -182,8 +194,8 @@ def streaming(life: Life) -> Life:
     return life
 
 
-def files(lake: Lake) -> int:
-    return sum(1 for _ in lake.stack.home.root.rglob("*.parquet"))
+def files(lake: Lake, ending: str = ".parquet") -> set[Path]:
+    return set(lake.stack.home.root.rglob(f"*{ending}"))
 
 
 @pytest.mark.parametrize("point", ["write.done", "batch.before_append", "lake.manifests_written"])
@@ -191,6 +203,21 @@ def test_m10_between_parquet_and_commit_the_batch_is_written_again(streaming: Li
     before, there = state(streaming.lake), files(streaming.lake)
     assert streaming.feed(kill_at=point).how == "killed"
     assert files(streaming.lake) > there, "files are written, nothing points at them"
+    assert state(streaming.lake) == before
+    streaming.require_all()
+
+
+def test_m10_a_file_of_which_half_is_written_is_in_nobodys_way(streaming: Life, crashing: CrashServer) -> None:
+    for ending in (".parquet", ".avro", ".metadata.json"):
+        before, there = state(streaming.lake), files(streaming.lake, ending)
+        assert streaming.feed(prepare=partial(sabotage.die_within, ending)).how == "killed"
+        (half,) = files(streaming.lake, ending) - there
+        assert half.stat().st_size > 0
+        if ending == ".parquet":
+            with pytest.raises(pa.ArrowInvalid):
+                pq.read_metadata(half)
+        assert state(streaming.lake) == before
+        crashing.crash_and_recover()
     assert state(streaming.lake) == before
     streaming.require_all()
 
@@ -245,6 +272,42 @@ def test_m10_a_slot_that_fell_behind_in_a_crash_of_postgres_repeats_nothing(
     streaming.require_all()
 
 
+@pytest.mark.parametrize(
+    "points",
+    [
+        ("write.before_file", "write.after_file", "lake.manifests_written"),
+        ("record.registering", "lake.appended", "batch.committed"),
+        ("record.before_commit", "batch.recorded", "batch.advanced"),
+    ],
+)
+def test_m10_feed_and_postgres_die_one_after_the_other(
+    streaming: Life, crashing: CrashServer, points: tuple[str, ...]
+) -> None:
+    """Around the files, the commits in the lake, the record of them and the slot."""
+    for point in points:
+        streaming.write()
+        assert streaming.feed(kill_at=point).how == "killed"
+        killed = state(streaming.lake)
+        crashing.crash_and_recover()
+        streaming.verdicts.sample()
+        found = state(streaming.lake)
+        assert found["position"] >= killed["position"], "what was recorded stays so"
+        for table in TABLES:
+            assert found["rows"][table] >= killed["rows"][table], "what the lake had it has"
+    streaming.require_all()
+
+
+def test_m10_feed_and_postgres_die_one_after_the_other_at_the_beginning(life: Life, crashing: CrashServer) -> None:
+    life.sync()
+    life.write()
+    for point in ("feed.slot_created", "join.ended", "copy.committed", "copy.before_record", "copy.recorded"):
+        assert life.feed(kill_at=point).how == "killed"
+        crashing.crash_and_recover()
+        life.verdicts.sample()
+        life.write()
+    life.require_all()
+
+
 @pytest.mark.parametrize("point", ["batch.committed", "record.before_commit", "batch.recorded"])
 def test_m10_a_chunk_whose_creation_was_in_a_batch_that_was_cut_short_is_covered(streaming: Life, point: str) -> None:
     streaming.lake.run(
@@ -263,6 +326,110 @@ def test_m10_killed_at_the_same_point_again_and_again(streaming: Life) -> None:
         streaming.write()
         assert streaming.feed(kill_at=point).how in ("killed", "done")
     streaming.require_all()
+
+
+# ---- the position of a copy ------------------------------------------------------------------
+
+# A row in every chunk: whichever is copied first, this is a transaction that has written to it.
+MEANWHILE = "".join(
+    f"INSERT INTO {table} SELECT c.range_start, NULL, 0, 'meanwhile' FROM lakets._chunk_metadata c"
+    f" WHERE c.chronotable_id = lakets._chronotable_id('{table}', 'public');"
+    for table in TABLES
+)
+# Has written before and commits between position and snapshot; writes in between; has committed and is not seen yet.
+WRITERS = ["before", "between", "unseen"]
+
+
+@pytest.fixture
+def joined(life: Life) -> Life:
+    """Both tables are streamed, and nothing of them is copied."""
+    life.sync()
+    assert life.feed(kill_at="copy.locked").how == "killed"
+    return life
+
+
+def wait_until(came: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not came():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_asleep(child: Child) -> bool | None:
+    """None as long as it runs."""
+    try:
+        status = psutil.Process(child.pid).status()
+    except psutil.NoSuchProcess:
+        return False
+    return {psutil.STATUS_STOPPED: True, psutil.STATUS_ZOMBIE: False}.get(status)
+
+
+def waits_for(life: Life, session: Session) -> tuple[str | None, str | None]:
+    ((kind, what),) = life.lake.run(
+        f"SELECT wait_event_type, wait_event FROM pg_stat_activity WHERE pid = {session.pid}"
+    )
+    return kind, what
+
+
+@contextmanager
+def unseen(life: Life, writer: Session) -> Iterator[None]:
+    """A commit is in the log, and nobody sees it: its session waits for a standby, and is stopped there."""
+    life.lake.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+    try:
+        while True:
+            writer.run(MEANWHILE)
+            ended = writer.start("COMMIT")
+            wait_until(lambda ended=ended: ended.done() or waits_for(life, writer)[1] == "SyncRep")  # type: ignore[misc]
+            if not ended.done():  # else the server has not read the setting yet
+                break
+        os.kill(writer.pid, signal.SIGSTOP)
+    finally:
+        life.lake.run("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        os.kill(writer.pid, signal.SIGCONT)
+        ended.result(60)
+
+
+def copy_beside(life: Life, writes: str, broken: Callable[[], None] | None = None) -> None:
+    """Copy while somebody writes, at the worst moment: between the position of a copy and its snapshot."""
+    prepare = [broken] if broken else []
+    with Session(life.lake.dsn) as writer:
+        if writes == "unseen":
+            with unseen(life, writer):
+                assert life.feed(prepare=partial(sabotage.all_of, prepare)).how == "done"
+            return
+        if writes == "before":
+            writer.run(MEANWHILE)
+        sleepy = partial(sabotage.all_of, [*prepare, partial(sabotage.sleep_at, "copy.positioned")])
+        with Child(Run(life.lake.stack.settings, prepare=sleepy)) as child:
+            wait_until(lambda: is_asleep(child) is not None)
+            if is_asleep(child):
+                if writes == "between":
+                    begun = writer.start(MEANWHILE)
+                    wait_until(lambda: begun.done() or waits_for(life, writer)[0] == "Lock")
+                    if begun.done():
+                        writer.commit()
+                else:
+                    writer.commit()
+                os.kill(child.pid, signal.SIGCONT)
+            assert child.wait().how == "done"
+        writer.commit()
+
+
+@pytest.mark.parametrize("writes", WRITERS)
+def test_m21_a_copy_has_what_was_committed_below_its_position_and_no_more(joined: Life, writes: str) -> None:
+    copy_beside(joined, writes)
+    joined.require_all()
+
+
+@pytest.mark.parametrize("writes", WRITERS)
+def test_m21_a_copy_that_takes_no_lock_is_found_out(joined: Life, writes: str) -> None:
+    copy_beside(joined, writes, sabotage.copy_without_a_lock)
+    twice, lost = ("0", r"[1-9]\d*") if writes == "unseen" else ("1", "0")
+    with pytest.raises(AssertionError, match=rf"is not exact: only in the lake {twice}, .* in PostgreSQL {lost}, as"):
+        joined.require_all()
 
 
 # ---- the harness itself ----------------------------------------------------------------------

@@ -96,6 +96,45 @@ def test_each_change_is_mirrored_and_the_history_tells_updates_as_updates(synced
     assert synced.run("SELECT lake_table FROM thermocline.synced_table") == [("public.lb__shadow_m_history",)]
 
 
+def called(lake: Lake, count: int) -> dict[str, Counter[str]]:
+    """How often each function is called by a COPY, an INSERT, an UPDATE and a DELETE of so many rows."""
+    inserted = f"SELECT '{NOON[0]}'::timestamptz, 1000 + g, g FROM generate_series(1, {count}) g"
+    statements = {
+        "COPY": "COPY m FROM STDIN",
+        "INSERT": f"INSERT INTO m {inserted}",
+        "UPDATE": "UPDATE m SET v = v + 1 WHERE id >= 1000",
+        "DELETE": "DELETE FROM m WHERE id >= 1000",
+    }
+    found: dict[str, Counter[str]] = {}
+    with psycopg.connect(lake.dsn) as session:
+        session.execute("SET track_functions = 'all'")
+        for kind, statement in statements.items():
+            if kind == "COPY":
+                with session.cursor().copy(statement.encode()) as copy:
+                    for number in range(count):
+                        copy.write_row((NOON[0], 1000 + number, 0.5))
+            else:
+                session.execute(statement.encode())
+            told = session.execute("SELECT funcname, calls FROM pg_stat_xact_user_functions").fetchall()
+            so_far: Counter[str] = Counter(dict(told))
+            found[kind] = so_far - sum(found.values(), Counter())
+    return found
+
+
+def test_m6_sync_adds_calls_for_each_statement_and_none_for_each_row(lake: Lake) -> None:
+    unsynced = [called(lake, count) for count in (1, 2000)]
+    lake.run(SHADOW)
+    lake.drain()
+    synced = [called(lake, count) for count in (1, 2000)]
+    of_one, of_many = (
+        {kind: calls - plain[kind] for kind, calls in mirrored.items()}
+        for mirrored, plain in zip(synced, unsynced, strict=True)
+    )
+    assert of_one == of_many
+    assert [calls["_mirrored"] for calls in of_many.values()] == [1, 1, 1, 1]
+    require_same(lake)
+
+
 @pytest.mark.promise("001-13")
 def test_a_transaction_of_several_statements_is_told_in_its_order(synced: Lake) -> None:
     synced.run(

@@ -1,4 +1,4 @@
-"""Feeds that break one rule each, to see that the harness notices, or fall asleep. They run in a child of it."""
+"""Feeds that break one rule each, to see that the harness notices, fall asleep or die. They run in a child of it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from thermocline.feed import committing, reading
+from thermocline.feed import committing, copying, reading
 from thermocline.feed import feed as feeds
 from thermocline.feed.feed import Feed
 from thermocline.feed.ledger import Ledger
 from thermocline.hot.positions import text
+from thermocline.lake import durable_io
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import pyarrow as pa
 
     from thermocline.feed.batches import Batch
@@ -90,6 +93,37 @@ def cover_before_copying() -> None:
     Ledger.uncovered = sabotaged  # type: ignore[method-assign]
 
 
+def copy_without_a_lock() -> None:
+    """Position and snapshot of a copy are taken whoever writes meanwhile."""
+    lock = copying._lock
+
+    def sabotaged(session: Any, chunk: Any, mode: str) -> None:
+        if mode != "SHARE":
+            lock(session, chunk, mode)
+
+    copying._lock = sabotaged
+
+
+def all_of(several: Iterable[Callable[[], None]]) -> None:
+    """More than one of these at once."""
+    for one in several:
+        one()
+
+
+def die_within(ending: str) -> None:
+    """Die by SIGKILL in the middle of a file with this ending: its first bytes are written, its last are not."""
+    write = durable_io._SyncedStream.write
+
+    def sabotaged(self: Any, content: bytes) -> int:
+        if self._file.name.endswith(ending) and self.tell() + len(content) > 64:
+            write(self, memoryview(content)[: len(content) // 2])  # type: ignore[arg-type]
+            self.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(self, content)
+
+    durable_io._SyncedStream.write = sabotaged  # type: ignore[method-assign]
+
+
 def sleep_at(point: str) -> None:
     """Stop at a point until somebody wakes the process."""
 
@@ -99,4 +133,4 @@ def sleep_at(point: str) -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     slept: list[str] = []
-    feeds.crash_point = committing.crash_point = reached  # type: ignore[attr-defined]
+    feeds.crash_point = committing.crash_point = copying.crash_point = reached  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from harness.processes import Command
 from harness.recomputing import let_all_go
 from thermocline.errors import Refused
 from thermocline.recompute.recompute import NotExact, NothingToRecompute, Recomputer
@@ -138,6 +139,39 @@ def test_r1_r3_frozen_buckets_are_computed_anew_and_lose_what_is_not_there(scene
     scene.run(f"SELECT lakets.invalidate_rollup_range('{scene.wide}', '{HOT}', '{TODAY}')")
     scene.run(f"SELECT lakets.refresh_rollup('{scene.wide}')")
     assert scene.differences() == []
+
+
+@pytest.mark.slow
+def test_r2_the_command_makes_the_buckets_of_its_range_whole_and_no_others(scene: Scene) -> None:
+    scene.keep()
+    scene.let_go()
+    scene.make()
+    stored = f"SELECT bucket, k, total, n FROM _rollup_{scene.wide} WHERE bucket < '{HOT}' ORDER BY 1, 2"
+    audited = f"SELECT range_start, range_end FROM thermocline.audit WHERE object = '{scene.wide}'"
+    resident = scene.run(stored)
+    assert {row[0] for row in resident} <= {FIRST + timedelta(days=6)}, "of the others nothing is in PostgreSQL"
+    command = Command(scene.lake.stack.home.root, {"THERMOCLINE_HOT_DSN": scene.lake.dsn})
+    third, fourth = (f"{FIRST + timedelta(days=day):%Y-%m-%d}" for day in (3, 4))
+    done = command.run("rollup", "recompute", scene.wide, "--from", third, "--to", fourth, "--json")
+    assert done.code == 0, done.err
+    told = done.json
+    (line,) = told.pop("lines")
+    assert told == {"rollup": scene.wide, "buckets": 1, "rows": 3}
+    start, end = FIRST + timedelta(days=3), FIRST + timedelta(days=6)
+    assert [datetime.fromisoformat(line[name]) for name in ("from", "to")] == [start, end]
+    assert (line["action"], line["reason"], line["computed"]) == ("recompute", "incomplete", "spark")
+    assert line["rows_from_the_lake"] == f"{start:%Y-%m-%d %H:%M} - {end:%Y-%m-%d %H:%M}"
+    right = scene.run(
+        f"SELECT '{start}'::timestamptz, k, sum(v), count(*) FROM {scene.table}_all"
+        f" WHERE ts >= '{start}' AND ts < '{end}' GROUP BY k ORDER BY 2"
+    )
+    assert len(right) == 3
+    assert scene.run(stored) == sorted([*resident, *right])
+    assert scene.run(
+        f"SELECT incomplete @> '{start}'::timestamptz, incomplete @> '{FIRST}'::timestamptz"
+        f" FROM lakets._rollup_registry WHERE name = '{scene.wide}'"
+    ) == [(False, True)]
+    assert scene.run(audited) == [(start, end)]
 
 
 def test_r8_what_is_made_from_it_follows_and_asking_for_that_begins_with_it(scene: Scene) -> None:

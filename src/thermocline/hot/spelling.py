@@ -23,6 +23,15 @@ _TRAILER = b"\xff\xff"
 _HEAD = np.dtype([("values", ">i2"), ("width", ">i4"), ("number", ">i8"), ("length", ">i4")])
 # An array comes with its dimensions, the type of its elements and bounds; each element with its length.
 _ARRAY_HEAD = 20
+# What PostgreSQL says of values that it has sent and does not read back. Not that it is away, or short of something.
+_UNREADABLE = (
+    psycopg.DataError,
+    psycopg.IntegrityError,  # a domain, as the element of an array, demands more by now
+    psycopg.InternalError,  # an empty tsquery
+    psycopg.NotSupportedError,
+    psycopg.ProgrammingError,
+    pg.ProtocolViolation,
+)
 
 
 class Speller:
@@ -48,7 +57,7 @@ class Speller:
                 cursor.execute(ask)
                 result = cursor.pgresult
                 texts, lengths = (result.get_value(0, 0), result.get_value(0, 1)) if result else (None, None)
-        except (psycopg.DataError, psycopg.ProgrammingError, pg.ProtocolViolation) as error:
+        except _UNREADABLE as error:
             session.rollback()
             self._statements.pop(type_oid, None)
             raise UnsupportedType(

@@ -1,5 +1,5 @@
 -- Three days of readings of fifty sensors, one a minute, in chunks of a day, with RollUps by hour and by day; made anew each time.
-SELECT lakets.drop_rollup(name) FROM lakets.show_rollups() WHERE name IN ('thermocline_demo_daily', 'thermocline_demo_two_days');
+SELECT lakets.drop_rollup(name) FROM lakets.show_rollups() WHERE name IN ('thermocline_demo_daily', 'thermocline_demo_weekly', 'thermocline_demo_two_days');
 SELECT lakets.drop_rollup(name) FROM lakets.show_rollups() WHERE name = 'thermocline_demo_hourly';
 SELECT lakets.disable_sync(table_name, schema_name) FROM lakets._chronotable_registry
 WHERE schema_name = 'thermocline_demo' AND table_name = 'readings';

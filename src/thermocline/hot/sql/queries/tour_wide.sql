@@ -1,5 +1,6 @@
--- A RollUp by two days, of which the first has left PostgreSQL.
-SELECT lakets.create_rollup('thermocline_demo_two_days', format(
-    'SELECT lakets.time_bucket(''2 days'', ts, timestamptz %%L) AS days, sensor, sum(temperature) AS total, count(*) AS n
-     FROM thermocline_demo.readings GROUP BY days, sensor',
-    date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '3 days'), '2 days');
+-- A weekly RollUp. Its weeks end at midnight, so that the last one has the day that has left PostgreSQL and two that are there.
+SELECT lakets.create_rollup('thermocline_demo_weekly', format(
+    'SELECT lakets.time_bucket(''7 days'', ts, timestamptz %L) AS week, sensor, sum(temperature) AS total, count(*) AS n
+     FROM thermocline_demo.readings GROUP BY week, sensor',
+    date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '7 days'), '7 days');
+SELECT lakets.set_refresh_lag('thermocline_demo_weekly', '0');
