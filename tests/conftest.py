@@ -36,6 +36,9 @@ settings.register_profile(
 )
 settings.load_profile("ours")
 
+# Most Javas of a run live for seconds: what the second compiler costs, half of all, they never get back.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--postgres", type=int, choices=[16, 18], default=18, help="major version of the embedded server")

@@ -250,7 +250,7 @@ def test_the_demo_lets_a_day_go_on_proof_and_stops_what_it_started(embedded_home
         assert ended.code == 0, ended.out + ended.err
         told = ended.json
         assert told["rows_written_while_streaming"] > 3 * 1000, "new ones for three seconds, and corrections"
-        assert 0 < told["seconds_from_commit_to_lake"] < 30, "it commits each second; other work may hold it up"
+        assert 0 < told["seconds_from_commit_to_lake"] < 60, "it commits each second; other work may hold it up"
         assert told["answers_agree"] is True
         assert told["rows_answered"] == 3 * 1440 * 50 - 3 + 4 * 1000 + 1
         assert told["rows_left_in_postgresql"] == 2 * 1440 * 50 + 4 * 1000 + 1
@@ -267,7 +267,7 @@ def test_the_demo_lets_a_day_go_on_proof_and_stops_what_it_started(embedded_home
         assert (back["rows"], back["corrected"]) == (1440 * 50 - 2, 1441)
         by_day = back["sensor_in_daily_rollup_after"] - back["sensor_in_daily_rollup_before"]
         by_week = back["sensor_in_weekly_rollup_after"] - back["sensor_in_weekly_rollup_before"]
-        assert (by_day, by_week) == pytest.approx((2, 2 / 3), abs=0.01), "a day of three, two degrees more"
+        assert (by_day, by_week) == pytest.approx((2, 2 * 1441 / (3 * 1440 + 2)), abs=0.002)
         status = embedded_home.run("status", "--json").json
         assert (status["running"], status["lake_tables"]) == ((True, 1) if keep else (False, None))
 

@@ -207,15 +207,20 @@ def test_m10_between_parquet_and_commit_the_batch_is_written_again(streaming: Li
     streaming.require_all()
 
 
+def is_begun(path: Path) -> bool:
+    """Whether something is in a file and, as far as that is easily told, not all of it."""
+    try:
+        return path.stat().st_size > 0 and not (path.suffix == ".parquet" and pq.read_metadata(path))
+    except pa.ArrowInvalid:
+        return True
+
+
 def test_m10_a_file_of_which_half_is_written_is_in_nobodys_way(streaming: Life, crashing: CrashServer) -> None:
     for ending in (".parquet", ".avro", ".metadata.json"):
         before, there = state(streaming.lake), files(streaming.lake, ending)
         assert streaming.feed(prepare=partial(sabotage.die_within, ending)).how == "killed"
-        (half,) = files(streaming.lake, ending) - there
-        assert half.stat().st_size > 0
-        if ending == ".parquet":
-            with pytest.raises(pa.ArrowInvalid):
-                pq.read_metadata(half)
+        begun = files(streaming.lake, ending) - there  # several are written side by side, some may be whole
+        assert any(is_begun(path) for path in begun)
         assert state(streaming.lake) == before
         crashing.crash_and_recover()
     assert state(streaming.lake) == before

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from harness.lakes import Lake
 
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-# Twelve days that end a week ago: every bucket of three days in it is over.
-FIRST = TODAY - timedelta(days=19)
+# Twelve days that end a week ago: every bucket of three days in it is over. A chunk of two days begins with the first,
+# whatever day it is today: chunks are counted from the year 2000 on.
+FIRST = TODAY - timedelta(days=19 + (TODAY - timedelta(days=19) - datetime(2000, 1, 1, tzinfo=UTC)).days % 2)
 ORIGIN = f"'{FIRST.isoformat()}'"
 HOT = FIRST + timedelta(days=8)
 _numbers = itertools.count(1)

@@ -67,7 +67,7 @@ def demo(
         call.out.say("  when     readings  mean temperature  of them in PostgreSQL")
         for late in told.late:
             call.out.say(f"  {late.when:<7}  {late.readings:>8}  {late.mean:>16.3f}  {late.rows_in_postgresql:>21}")
-        call.out.facts("\nA RollUp over that day and the next was computed from both tiers", asdict(told.wide))
+        call.out.facts("\nThe week of that day, in a weekly RollUp, was computed from both tiers", asdict(told.wide))
         call.out.facts("\nThe day came back from the lake, proven row for row, and was corrected", asdict(told.back))
         call.out.facts("\nNothing lost, nothing doubled", told.facts)
     finally:
