@@ -182,6 +182,36 @@ def test_equal_rows_are_as_many_as_there_were(spark: SparkSession, catalog: Cata
     assert bag(reads.current(spark, table.name, upto=5)) == bag([one] * 1000)
 
 
+def test_rows_are_compared_only_from_the_first_removal_to_the_last(spark: SparkSession, catalog: Catalog) -> None:
+    """What was only ever added is there as it is: equal rows and negative zeros too."""
+    table = create(catalog, {"ts": AT_UTC, "id": pa.int32(), "v": pa.float64()})
+    week = [{"ts": MONDAY + day * DAY, "id": number, "v": -0.0} for day in range(5) for number in (1, 1, 2)]
+    table.append(*(insert((1, seq), one) for seq, one in enumerate(week)))
+    added = reads.current(spark, table.name)
+    assert bag(added) == bag(week)
+    assert "Exchange" not in plan(added)
+    table.append(delete((2, 0), week[6]), delete((2, 1), week[8]))
+    left = [one for at, one in enumerate(week) if at not in (6, 8)]
+    compared = reads.current(spark, table.name)
+    assert bag(compared) == bag(left)
+    assert "Exchange" in plan(compared)
+    assert "Exchange" not in plan(reads.content_of_range(spark, table.name, MONDAY, MONDAY + 2 * DAY))
+    assert "Exchange" not in plan(reads.current(spark, table.name, upto=1)), "nothing had been removed then"
+
+
+@pytest.mark.parametrize("moment", [None, MONDAY], ids=["unknown", "known"])
+def test_removals_without_a_time_are_compared_with_additions_without_one(
+    spark: SparkSession, catalog: Catalog, moment: datetime | None
+) -> None:
+    never = {"ts": None, "id": 1}
+    table = readings(catalog, insert((1, 0), never), insert((1, 1), never), insert((1, 2), row(MONDAY)))
+    table.append(delete((2, 0), never), insert((2, 1), row(TUESDAY)))
+    if moment:
+        table.append(delete((2, 2), row(moment)))
+    wanted = [never, row(TUESDAY)] if moment else [never, row(MONDAY), row(TUESDAY)]
+    assert bag(reads.current(spark, table.name)) == bag(wanted)
+
+
 def test_a_moment_stands_for_a_state_when_commit_times_run_backwards(spark: SparkSession, catalog: Catalog) -> None:
     minute = timedelta(minutes=1)
     times = {5: MONDAY, 6: MONDAY + 10 * minute, 7: MONDAY + 5 * minute, 8: MONDAY + 20 * minute}

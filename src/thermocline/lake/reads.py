@@ -2,7 +2,7 @@
 
 A table is named as PostgreSQL knows it: `namespace.table` of the catalog `lake`. Each read is pinned to one
 snapshot, the newest one unless another is given, so that its parts agree while the feed goes on committing.
-The DataFrames are lazy. Only resets are fetched, when a read is made.
+The DataFrames are lazy. Only resets are fetched when a read is made, and from when to when rows were removed.
 
 Instants are datetimes with a zone. A time column without one, a `timestamp` or a `date`, holds UTC.
 """
@@ -325,6 +325,29 @@ class _History:
         self, upto: int | None, cuts: Iterable[Cut], within: Range | None, columns: Sequence[str] | None
     ) -> DataFrame:
         names = columns or [name for name in self.entries.columns if name not in OWN_COLUMNS]
+        counted = self.counted(upto, cuts, within)
+        wanted = [sql.col(quoted(name)) for name in names]
+        # What was only ever added is there as it is: of most histories that is nearly all, and need not be compared.
+        untouched = self._untouched(counted)
+        if untouched is None:
+            return counted.select(*wanted)
+        return counted.where(untouched).select(*wanted).union(self._added_up(counted.where(~untouched), names))
+
+    def _untouched(self, counted: DataFrame) -> Column | None:
+        """Entries of times at which no row was removed; None if none was at all. Only files with removals are read."""
+        found = counted.where(sql.col("_change_type").isin("delete", "update_preimage"))
+        fetched = found.agg(sql.count("*"), sql.min(self.time), sql.max(self.time)).toArrow()
+        if fetched.column(0)[0].as_py() == 0:
+            return None
+        try:
+            (first,), (last,) = (fetched.column(place).cast(AT_UTC).to_pylist() for place in (1, 2))
+            known = self.time.isNotNull()
+            return known if first is None else known & (self._before(first) | ~self._before(last + _INSTANT))
+        except (OverflowError, ValueError):  # years that Python does not know
+            return sql.lit(False)
+
+    def _added_up(self, counted: DataFrame, names: Sequence[str]) -> DataFrame:
+        """What was added less what was removed, row by row."""
         # By place and not by name, so that no name of the source's is in the way of ours.
         places = {name: f"value{place}" for place, name in enumerate(names)}
         kinds = {name: self.entries.schema[name].dataType for name in places}
@@ -332,12 +355,12 @@ class _History:
         zeros = {
             name: place.replace("value", "zero") for name, place in places.items() if isinstance(kinds[name], _FLOATS)
         }
-        counted = self.counted(upto, cuts, within).select(
+        signed = counted.select(
             sign().alias("sign"),
             *(sql.col(quoted(name)).alias(place) for name, place in places.items()),
             *(_is_negative_zero(sql.col(quoted(name))).alias(zero) for name, zero in zeros.items()),
         )
-        rows = counted.groupBy(*places.values(), *zeros.values()).agg(sql.sum("sign").alias("copies"))
+        rows = signed.groupBy(*places.values(), *zeros.values()).agg(sql.sum("sign").alias("copies"))
         copies = sql.array_repeat(sql.lit(True), self._checked(sql.col("copies"), sql.col(places[self.time_column])))
         rows = rows.where("copies <> 0").select("*", sql.explode_outer(copies))
         return rows.select(
