@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # The first Python on the PATH that is new enough; override with `make PYTHON=/path/to/python3 ...`.
 PYTHON ?= $(shell sh scripts/find-python.sh)
 # The caller's Python settings must not leak into our environment.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME PYSPARK_SUBMIT_ARGS
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV SPARK_HOME PYSPARK_SUBMIT_ARGS
 # pip: pinned and hashed packages only, built with the pinned setuptools only.
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --no-build-isolation --require-hashes
 # Tests wait for servers more than they compute: three at once, on whatever machine.
