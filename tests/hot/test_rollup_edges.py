@@ -119,7 +119,9 @@ def test_r2_a_forced_drop_hides_what_was_marked_and_not_taken_in(hourly: psycopg
 def late_chunk(db: psycopg.Connection) -> tuple[str, str]:
     """The chunk of the late row, and its bound."""
     chunk = one(
-        db, "SELECT tableoid::regclass::text FROM m WHERE ts < now() - interval '99 hours' ORDER BY ts DESC LIMIT 1"
+        db,
+        "SELECT chunk_oid::regclass::text FROM lakets._chunk_metadata"
+        " WHERE now() - interval '100 hours' >= range_start AND now() - interval '100 hours' < range_end",
     )
     return chunk, one(db, "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = %s::regclass", chunk)
 
