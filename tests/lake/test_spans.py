@@ -71,7 +71,7 @@ ranges = st.tuples(st.integers(0, 4), st.integers(1, 4)).map(lambda at: (24 * at
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=st.lists(st.lists(hours, min_size=1, max_size=5), min_size=1, max_size=4),
     resets=st.lists(st.tuples(ranges, st.integers(0, 20)).map(lambda one: (*one[0], one[1])), max_size=2),
